@@ -1,0 +1,1 @@
+"""The Smoldesk window."""

@@ -1,0 +1,1 @@
+"""Views: Qt widgets that know nothing of the engine at work."""

@@ -1,0 +1,1 @@
+"""The maths: configuration, cache, network."""

@@ -1,0 +1,1 @@
+"""Devices, and the model as a session drives it."""

@@ -1,0 +1,30 @@
+"""What every test needs: a throw-away home, and the real model where a test asks for it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+# Before anything of the project is imported: tests never touch the user's own folders, except to
+# read the default model that the set-up fetched there.
+from engine.places import models_dir
+
+REAL_MODELS_DIR = models_dir()
+os.environ["SMOLDESK_HOME"] = tempfile.mkdtemp(prefix="smoldesk-tests-")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def default_model_path() -> Path:
+    """The real 135M model's GGUF file; the gate's set-up puts it there."""
+    path = REAL_MODELS_DIR / "SmolLM2-135M-Instruct" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert path.is_file(), f"{path} is missing: run `python3 packaging/dev.py test`"
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data home of the test's own."""
+    monkeypatch.setenv("SMOLDESK_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
