@@ -58,7 +58,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of every reply. `token_ids` are without the id that ended the turn.
+    """The last event of every reply. `token_ids` are without `end_id`, which ended the turn.
 
     `text` is the whole text as shown; it equals the joined `Token.text` plus `tail`, the text that
     was still held back when the reply ended.
@@ -70,6 +70,7 @@ class Finished:
     token_ids: tuple[int, ...]
     seed: int
     statistics: Statistics
+    end_id: int | None = None
     error: str = ""
 
 

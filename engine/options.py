@@ -12,7 +12,7 @@ GREEDY_BELOW = 1e-3
 RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0.0, 2.0),
     "top_p": (0.0, 1.0),
-    "top_k": (0, 200),
+    "top_k": (0, 1_000_000),
     "min_p": (0.0, 1.0),
     "repetition_penalty": (1.0, 2.0),
     "repetition_window": (0, 8192),
@@ -20,7 +20,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "presence_penalty": (-2.0, 2.0),
     "max_new_tokens": (1, 1_000_000),
 }
-"""The least and greatest value of every numeric option, for sliders and for checks."""
+"""The least and greatest value that every numeric option accepts."""
 
 MAX_STOP_TEXTS = 16
 MAX_STOP_TEXT_LENGTH = 200

@@ -1,0 +1,97 @@
+"""From a path, or nothing, to an engine that is ready to reply."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import torch
+
+from engine.errors import ModelFileError
+from engine.files.gguf import read_gguf
+from engine.files.library import find_model
+from engine.files.weights import load_state_dict, read_config
+from engine.model.config import ModelConfig
+from engine.model.llama import Llama
+from engine.places import models_dir
+from engine.run.device import DeviceChoice, choose_device, torch_dtype
+from engine.run.torch_runner import TorchRunner
+from engine.session import Session
+from engine.text.chat_template import CHATML, ChatTemplate, read_hub_template
+from engine.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A loaded model with its tokenizer, template and device."""
+
+    name: str
+    path: Path
+    config: ModelConfig
+    model: Llama
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    device: DeviceChoice
+
+    def session(self) -> Session:
+        """A new conversation with a cache of its own; the weights are shared."""
+        return Session(
+            TorchRunner(self.model),
+            self.tokenizer,
+            self.template,
+            eos_token_ids=self.config.eos_token_ids,
+        )
+
+
+def load(
+    spec: str | Path | None = None,
+    *,
+    device: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    cancel: Event | None = None,
+) -> Engine:
+    """Load an installed model by name, or a file or folder by path; None is the default model.
+
+    `device` and `precision` overrule the choice made by itself. `progress` is told a share from 0
+    to 1. Raises EngineError for all that can be wrong with the files or the wishes, and
+    StoppedError soon after `cancel` is set.
+    """
+    found = find_model(spec, models_dir())
+    config = read_config(found.path)
+    tokenizer, template = load_text(found.path)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ModelFileError(
+            f"The tokenizer knows {tokenizer.vocab_size:,} tokens, but the model only "
+            f"{config.vocab_size:,}.",
+            "These files do not belong together: get the model again from its source.",
+        )
+    choice = choose_device(device, precision=precision, threads=threads)
+    torch.set_num_threads(choice.threads)
+    state = load_state_dict(
+        found.path, config, dtype=torch_dtype(choice.precision), progress=progress, cancel=cancel
+    )
+    model = build_model(config, state).to(choice.name)
+    return Engine(found.name, found.path, config, model, tokenizer, template, choice)
+
+
+def build_model(config: ModelConfig, state: dict[str, torch.Tensor]) -> Llama:
+    """A model for replying that owns the tensors of `state`, without initialising it first."""
+    with torch.device("meta"):
+        model = Llama(config)
+    model.load_state_dict(state, assign=True)
+    return model.eval().requires_grad_(False)
+
+
+def load_text(path: Path) -> tuple[Tokenizer, ChatTemplate]:
+    """The tokenizer and chat template that belong to a model file or folder."""
+    if path.suffix == ".gguf":
+        metadata = read_gguf(path).metadata
+        tokenizer = Tokenizer.from_gguf(metadata)
+        source = metadata.get("tokenizer.chat_template")
+        return tokenizer, ChatTemplate(source if isinstance(source, str) else CHATML)
+    folder = path if path.is_dir() else path.parent
+    return Tokenizer.from_file(folder / "tokenizer.json"), ChatTemplate(
+        read_hub_template(folder) or CHATML
+    )

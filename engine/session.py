@@ -1,0 +1,217 @@
+"""One conversation with the model: what was read stays read, a reply is a generator of events."""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Event as CancelEvent
+
+import numpy as np
+
+from engine.errors import DeviceError, PromptTooLongError
+from engine.events import Event, Finished, FinishReason, PromptProgress, Statistics, Token
+from engine.messages import Message
+from engine.options import LiveOptions, SamplingOptions
+from engine.run.torch_runner import Stopped, TorchRunner
+from engine.sampling import NonFiniteLogitsError, is_looping, new_rng, sample, top_logits
+from engine.text.chat_template import ChatTemplate
+from engine.text.stream import TextStream
+from engine.text.tokenizer import Tokenizer
+
+_END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|im_start|>")
+
+
+class Session:
+    """Replies to dialogs, reading only what differs from the dialog before.
+
+    Not for use by two threads at once. A reply that is not consumed to its end leaves the session
+    ready for the next one.
+    """
+
+    def __init__(
+        self,
+        runner: TorchRunner,
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        *,
+        eos_token_ids: Sequence[int] = (),
+    ) -> None:
+        self._runner = runner
+        self._tokenizer = tokenizer
+        self._template = template
+        named = (tokenizer.id_of(name) for name in _END_TOKENS)
+        self._ends = frozenset(eos_token_ids) | {id_ for id_ in named if id_ is not None}
+
+    @property
+    def context_length(self) -> int:
+        """How many tokens the model can remember."""
+        return self._runner.max_positions
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """What the model reads for a dialog, up to where its reply begins."""
+        return self._template.encode(messages, self._tokenizer)
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        options: SamplingOptions | LiveOptions | None = None,
+        *,
+        cancel: CancelEvent | None = None,
+        top: int = 0,
+    ) -> Iterator[Event]:
+        """Answer a dialog; see `complete`. Raises TemplateError for a dialog it cannot take."""
+        return self.complete(self.prompt_ids(messages), options, cancel=cancel, top=top)
+
+    def complete(
+        self,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions | LiveOptions | None = None,
+        *,
+        cancel: CancelEvent | None = None,
+        top: int = 0,
+    ) -> Iterator[Event]:
+        """Continue `prompt_ids`: PromptProgress events, then Tokens, then one Finished.
+
+        LiveOptions are read anew for every token; seed and stop texts are fixed at the start.
+        `cancel` ends the reply within one token. `top` asks for that many raw logits a token.
+        Raises PromptTooLongError before anything is read.
+        """
+        if not prompt_ids:
+            raise ValueError("the prompt holds no tokens")
+        if len(prompt_ids) >= self.context_length:
+            raise PromptTooLongError(
+                f"This is {len(prompt_ids):,} tokens long, and the model can remember "
+                f"{self.context_length:,}.",
+                "Shorten it, or start a new chat.",
+            )
+        live = options if isinstance(options, LiveOptions) else None
+        fixed = SamplingOptions() if options is None or live else options
+        assert isinstance(fixed, SamplingOptions)
+        run = _Run(list(prompt_ids), live or LiveOptions(fixed), cancel or CancelEvent(), top)
+        return self._events(run)
+
+    def _events(self, run: "_Run") -> Iterator[Event]:
+        stream = TextStream(self._tokenizer, run.options.current.stop_texts)
+        try:
+            logits = yield from self._read_prompt(run)
+            reason = yield from self._write(run, stream, logits)
+        except Stopped:
+            reason = "stopped"
+        except (NonFiniteLogitsError, DeviceError) as error:
+            if not run.ids and isinstance(error, DeviceError):
+                raise  # nothing was said yet, so nothing has to be kept
+            reason = "error"
+            run.error = (
+                str(error)
+                if isinstance(error, DeviceError)
+                else "The model's numbers broke down, so this reply ends here. "
+                "Try again, or choose another precision."
+            )
+        tail = stream.finish()
+        run.pieces.append(tail)
+        yield Finished(
+            reason=reason,
+            text="".join(run.pieces),
+            tail=tail,
+            token_ids=tuple(run.ids),
+            end_id=run.end_id,
+            seed=run.seed,
+            statistics=run.statistics(),
+            error=run.error,
+        )
+
+    def _read_prompt(self, run: "_Run") -> Iterator[Event]:
+        """Bring the cache to hold exactly the prompt; returns the logits after it."""
+        ids, total = run.prompt_ids, len(run.prompt_ids)
+        # The last token is read in any case: its logits are not kept.
+        done = run.reused = _common_prefix_length(self._runner.ids, ids[:-1])
+        self._runner.truncate(done)
+        yield PromptProgress(done, total, run.reused)
+        while True:
+            chunk = ids[done : done + self._runner.chunk_size]
+            logits = self._runner.read(chunk, cancel=run.cancel)
+            done += len(chunk)
+            yield PromptProgress(done, total, run.reused)
+            if done == total:
+                return logits
+
+    def _write(self, run: "_Run", stream: TextStream, logits: np.ndarray) -> Iterator[Event]:
+        """Sample, show, step, until there is a reason to end; returns it."""
+        rng = new_rng(run.seed)
+        while True:
+            if run.cancel.is_set():
+                return "stopped"
+            options = run.options.current
+            if options.max_new_tokens is not None and len(run.ids) >= options.max_new_tokens:
+                return "length"
+            try:
+                token_id = sample(logits, run.context, options, rng)
+            except NonFiniteLogitsError:
+                if not self._runner.widen():
+                    raise
+                logits = self._runner.read(run.context, cancel=run.cancel)
+                token_id = sample(logits, run.context, options, rng)
+            run.count_token()
+            if token_id in self._ends:
+                run.end_id = token_id
+                return "end_of_turn"
+            piece = stream.push(token_id)
+            run.add(token_id, piece)
+            yield Token(token_id, piece, top_logits(logits, run.top) if run.top else None)
+            if stream.stopped:
+                return "stop_text"
+            if options.end_loops and is_looping(run.ids):
+                return "loop"
+            if len(run.context) >= self.context_length:
+                return "context_full"
+            logits = self._runner.read([token_id], cancel=run.cancel)
+
+
+@dataclass
+class _Run:
+    """The state of one reply while it is written."""
+
+    prompt_ids: list[int]
+    options: LiveOptions
+    cancel: CancelEvent
+    top: int
+    ids: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    end_id: int | None = None
+    reused: int = 0
+    error: str = ""
+    started: float = field(default_factory=time.perf_counter)
+    first_at: float = 0.0
+    last_at: float = 0.0
+    sampled: int = 0
+
+    def __post_init__(self) -> None:
+        seed = self.options.current.seed
+        self.seed = secrets.randbits(32) if seed is None else seed
+        self.context = list(self.prompt_ids)  # prompt and reply, for penalties that look back
+
+    def add(self, token_id: int, piece: str) -> None:
+        self.ids.append(token_id)
+        self.context.append(token_id)
+        self.pieces.append(piece)
+
+    def count_token(self) -> None:
+        self.last_at = time.perf_counter()
+        self.first_at = self.first_at or self.last_at
+        self.sampled += 1
+
+    def statistics(self) -> Statistics:
+        writing = self.last_at - self.first_at
+        return Statistics(
+            prompt_tokens=len(self.prompt_ids),
+            reused_tokens=self.reused,
+            new_tokens=len(self.ids),
+            time_to_first_token=max(0.0, self.first_at - self.started) if self.sampled else 0.0,
+            tokens_per_second=(self.sampled - 1) / writing if self.sampled > 1 else 0.0,
+        )
+
+
+def _common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
