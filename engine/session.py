@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Event as CancelEvent
 
@@ -120,7 +120,7 @@ class Session:
             error=run.error,
         )
 
-    def _read_prompt(self, run: "_Run") -> Iterator[Event]:
+    def _read_prompt(self, run: "_Run") -> Generator[Event, None, np.ndarray]:
         """Bring the cache to hold exactly the prompt; returns the logits after it."""
         ids, total = run.prompt_ids, len(run.prompt_ids)
         # The last token is read in any case: its logits are not kept.
@@ -135,7 +135,9 @@ class Session:
             if done == total:
                 return logits
 
-    def _write(self, run: "_Run", stream: TextStream, logits: np.ndarray) -> Iterator[Event]:
+    def _write(
+        self, run: "_Run", stream: TextStream, logits: np.ndarray
+    ) -> Generator[Event, None, FinishReason]:
         """Sample, show, step, until there is a reason to end; returns it."""
         rng = new_rng(run.seed)
         while True:

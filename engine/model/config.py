@@ -229,20 +229,26 @@ _SHAPES = {
     "360M": _preset(960, 32, 15, 5, 2560),
     "1.7B": _preset(2048, 24, 32, 32, 8192),
 }
-_V1: dict[str, Any] = {"rope_theta": 10_000.0, "max_position_embeddings": 2048}
-_V2: dict[str, Any] = {"rope_theta": 100_000.0, "max_position_embeddings": 8192}
-_BASE: dict[str, Any] = {"bos_token_id": 0, "eos_token_ids": (0,)}
-_INSTRUCT: dict[str, Any] = {"bos_token_id": 1, "eos_token_ids": (2,), "pad_token_id": 2}
+_THETAS = {
+    "SmolLM": {"135M": 10_000.0, "360M": 10_000.0, "1.7B": 10_000.0},
+    "SmolLM2": {"135M": 100_000.0, "360M": 100_000.0, "1.7B": 130_000.0},
+}
+_POSITIONS = {"SmolLM": 2048, "SmolLM2": 8192}
+_IDS: dict[str, dict[str, Any]] = {
+    "": {"bos_token_id": 0, "eos_token_ids": (0,)},
+    "-Instruct": {"bos_token_id": 1, "eos_token_ids": (2,), "pad_token_id": 2},
+}
 
 PRESETS: dict[str, ModelConfig] = {
     f"{family}-{size}{suffix}": ModelConfig(
-        **shape,
-        **version,
+        **_SHAPES[size],
         **ids,
-        initializer_range=1 / math.sqrt(shape["hidden_size"]),
+        rope_theta=theta,
+        max_position_embeddings=_POSITIONS[family],
+        initializer_range=1 / math.sqrt(_SHAPES[size]["hidden_size"]),
     )
-    for family, version in (("SmolLM", _V1), ("SmolLM2", _V2))
-    for size, shape in _SHAPES.items()
-    for suffix, ids in (("", _BASE), ("-Instruct", _INSTRUCT))
+    for family, thetas in _THETAS.items()
+    for size, theta in thetas.items()
+    for suffix, ids in _IDS.items()
 }
 """`PRESETS["SmolLM2-135M-Instruct"]` and so on: both families, three sizes, base and Instruct."""

@@ -262,5 +262,5 @@ def _visible(input_ids: Tensor, attention_mask: Tensor | None, past: int) -> Ten
     causal = at <= seen_from  # (n, t): shifted by what is cached
     if attention_mask is None:
         return causal
-    # Padding sees itself: a row that sees nothing would be NaN, and 0 * NaN spreads.
+    # Padding sees itself: a row that sees nothing is NaN in some backends, and 0 * NaN spreads.
     return (causal & attention_mask.bool()[:, None, None, :]) | (at == seen_from)
