@@ -1,0 +1,44 @@
+"""Icons drawn from SVG in the colour of the theme, sharp at every scale."""
+
+from PySide6.QtCore import QByteArray, QRectF, Qt
+from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+from app.assets import asset
+
+SIZE = 20  # px
+_SCALES = (1.0, 1.25, 1.5, 1.75, 2.0, 3.0)
+
+
+def icon(name: str, colour: str) -> QIcon:
+    """`assets/icons/<name>.svg` with its `currentColor` replaced by `colour`."""
+    svg = asset(f"icons/{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
+    renderer = QSvgRenderer(QByteArray(svg.encode()))
+    result = QIcon()
+    for scale in _SCALES:
+        result.addPixmap(_drawn(renderer, SIZE, scale))
+    return result
+
+
+def app_icon(size: int, scale: float) -> QPixmap:
+    """The program's own icon, `size` px wide on a screen of that scale."""
+    return _drawn(QSvgRenderer(str(asset("icons/smoldesk.svg"))), size, scale)
+
+
+def window_icon() -> QIcon:
+    """The program's own icon in the sizes that windows, docks and switchers ask for."""
+    result = QIcon()
+    for size in (16, 24, 32, 48, 64, 128):
+        result.addPixmap(app_icon(size, 1.0))
+    return result
+
+
+def _drawn(renderer: QSvgRenderer, size: int, scale: float) -> QPixmap:
+    pixels = round(size * scale)
+    pixmap = QPixmap(pixels, pixels)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    renderer.render(painter, QRectF(0, 0, pixels, pixels))
+    painter.end()
+    pixmap.setDevicePixelRatio(scale)
+    return pixmap

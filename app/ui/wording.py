@@ -1,0 +1,85 @@
+"""Numbers and reasons in words that a newcomer understands."""
+
+from PySide6.QtCore import QCoreApplication, QLocale
+
+from app.ui.states import ModelInfo
+from engine.events import Finished
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("wording", text)
+
+
+def whole(number: int) -> str:
+    """A count with its thousands set apart as the user's language does."""
+    return QLocale().toString(number)
+
+
+def decimal(number: float, places: int) -> str:
+    """A number with so many places, in the user's language."""
+    return QLocale().toString(number, "f", places)
+
+
+def end_of_reply(finished: Finished) -> str:
+    """Why a reply ended, in one short sentence."""
+    return {
+        "end_of_turn": _tr("Complete"),
+        "length": _tr("Ended at the greatest length allowed"),
+        "stop_text": _tr("Ended at a stop text"),
+        "stopped": _tr("Stopped by you"),
+        "context_full": _tr("Ended because the model’s memory is full"),
+        "loop": _tr("Ended because it only repeated itself"),
+        "error": _tr("Broke off: %1").replace("%1", finished.error or _tr("an error")),
+    }[finished.reason]
+
+
+def cost_of_reply(finished: Finished) -> str:
+    """What a reply cost, as far as there is something to say."""
+    statistics = finished.statistics
+    parts = []
+    if statistics.tokens_per_second > 0:
+        parts.append(speed(statistics.tokens_per_second))
+    if statistics.new_tokens > 0:
+        seconds = decimal(statistics.time_to_first_token, 2)
+        parts.append(_tr("first word after %1 s").replace("%1", seconds))
+    return " · ".join(parts)
+
+
+def cost_explained(finished: Finished) -> str:
+    """The same with the field's own terms, for a tooltip."""
+    statistics = finished.statistics
+    return "\n".join(
+        (
+            _tr("Prompt: %1 tokens, %2 of them still in the cache")
+            .replace("%1", whole(statistics.prompt_tokens))
+            .replace("%2", whole(statistics.reused_tokens)),
+            _tr("Reply: %1 tokens").replace("%1", whole(statistics.new_tokens)),
+            _tr("Time to first token: %1 s").replace(
+                "%1", decimal(statistics.time_to_first_token, 3)
+            ),
+            _tr("Seed: %1").replace("%1", str(finished.seed)),
+            _tr("A token is a word or a part of one."),
+        )
+    )
+
+
+def speed(tokens_per_second: float) -> str:
+    """The speed of writing."""
+    places = 0 if tokens_per_second >= 10 else 1
+    return _tr("%1 tokens/s").replace("%1", decimal(tokens_per_second, places))
+
+
+def where_it_runs(info: ModelInfo) -> str:
+    """The device and why it is this one."""
+    reason = f": {info.reason}" if info.reason else ""
+    return f"{info.device_label}{reason}"
+
+
+def precision_explained(precision: str) -> str:
+    """A precision with what it means."""
+    meaning = {
+        "fp32": _tr("32-bit numbers, the most exact"),
+        "bf16": _tr("16-bit numbers"),
+        "fp16": _tr("16-bit numbers"),
+    }.get(precision, "")
+    return f"{precision} – {meaning}" if meaning else precision
