@@ -37,7 +37,7 @@ class SamplingOptions:
     top_p: float = 0.9
     top_k: int = 0  # 0: off
     min_p: float = 0.0  # 0: off
-    repetition_penalty: float = 1.1  # 1: off
+    repetition_penalty: float = 1.0  # 1: off
     repetition_window: int = 64  # tokens of the conversation that penalties look back at
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0

@@ -9,11 +9,20 @@ from threading import Event as CancelEvent
 import numpy as np
 
 from engine.errors import DeviceError, PromptTooLongError
-from engine.events import Event, Finished, FinishReason, PromptProgress, Statistics, Token
+from engine.events import (
+    Event,
+    Finished,
+    FinishReason,
+    PromptProgress,
+    Statistics,
+    Token,
+    TopLogits,
+)
+from engine.loops import is_looping
 from engine.messages import Message
 from engine.options import LiveOptions, SamplingOptions
 from engine.run.torch_runner import Stopped, TorchRunner
-from engine.sampling import NonFiniteLogitsError, is_looping, new_rng, sample, top_logits
+from engine.sampling import NonFiniteLogitsError, new_rng, sample, top_logits
 from engine.text.chat_template import ChatTemplate
 from engine.text.stream import TextStream
 from engine.text.tokenizer import Tokenizer
@@ -76,6 +85,29 @@ class Session:
         `cancel` ends the reply within one token. `top` asks for that many raw logits a token.
         Raises PromptTooLongError before anything is read.
         """
+        self._check_length(prompt_ids)
+        live = (
+            options
+            if isinstance(options, LiveOptions)
+            else LiveOptions(options or SamplingOptions())
+        )
+        return self._events(_Run(list(prompt_ids), live, cancel or CancelEvent(), top))
+
+    def next_logits(self, prompt_ids: Sequence[int], *, top: int) -> TopLogits:
+        """The `top` largest raw logits for the token after `prompt_ids`.
+
+        Raises PromptTooLongError.
+        """
+        self._check_length(prompt_ids)
+        run = _Run(list(prompt_ids), LiveOptions(SamplingOptions()), CancelEvent(), top)
+        reading = self._read_prompt(run)
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                return top_logits(end.value, top)
+
+    def _check_length(self, prompt_ids: Sequence[int]) -> None:
         if not prompt_ids:
             raise ValueError("the prompt holds no tokens")
         if len(prompt_ids) >= self.context_length:
@@ -84,11 +116,6 @@ class Session:
                 f"{self.context_length:,}.",
                 "Shorten it, or start a new chat.",
             )
-        live = options if isinstance(options, LiveOptions) else None
-        fixed = SamplingOptions() if options is None or live else options
-        assert isinstance(fixed, SamplingOptions)
-        run = _Run(list(prompt_ids), live or LiveOptions(fixed), cancel or CancelEvent(), top)
-        return self._events(run)
 
     def _events(self, run: "_Run") -> Iterator[Event]:
         stream = TextStream(self._tokenizer, run.options.current.stop_texts)
@@ -144,8 +171,6 @@ class Session:
             if run.cancel.is_set():
                 return "stopped"
             options = run.options.current
-            if options.max_new_tokens is not None and len(run.ids) >= options.max_new_tokens:
-                return "length"
             try:
                 token_id = sample(logits, run.context, options, rng)
             except NonFiniteLogitsError:
@@ -162,6 +187,9 @@ class Session:
             yield Token(token_id, piece, top_logits(logits, run.top) if run.top else None)
             if stream.stopped:
                 return "stop_text"
+            options = run.options.current  # they may have changed while the token was shown
+            if options.max_new_tokens is not None and len(run.ids) >= options.max_new_tokens:
+                return "length"
             if options.end_loops and is_looping(run.ids):
                 return "loop"
             if len(run.context) >= self.context_length:

@@ -4,6 +4,7 @@ Invariant: `ids` is exactly what the cache holds, also after a read was stopped 
 """
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from threading import Event
 
@@ -25,27 +26,16 @@ class Stopped(Exception):  # noqa: N818 - a signal, not an error
 class TorchRunner:
     """Reads token ids and gives the next token's logits, on any torch device."""
 
-    def __init__(self, model: Llama) -> None:
+    def __init__(self, model: Llama, *, chunk_size: int | None = None) -> None:
         self._model = model
         self._cache: KVCache | None = None
         self.ids: list[int] = []
+        self.chunk_size = chunk_size or _default_chunk_size(model)
 
     @property
     def max_positions(self) -> int:
         """How many tokens the model can remember."""
         return self._model.config.max_position_embeddings
-
-    @property
-    def chunk_size(self) -> int:
-        """How many prompt tokens to read at once.
-
-        It depends on the model and device alone, never on measured speed: rounding differs a little
-        between chunkings, and the same seed must give the same text.
-        """
-        if self._model.device.type != "cpu":
-            return 512
-        parameters = sum(weight.numel() for weight in self._model.parameters())
-        return max(8, min(512, 1 << round(np.log2(_CHUNK_WORK / parameters))))
 
     def truncate(self, length: int) -> None:
         """Forget all tokens from position `length` on."""
@@ -96,6 +86,18 @@ class TorchRunner:
         self._cache = None
         self.ids.clear()
         return True
+
+
+def _default_chunk_size(model: Llama) -> int:
+    """How many prompt tokens to read at once.
+
+    It depends on the model and device alone, never on measured speed: rounding differs a little
+    between chunkings, and the same seed must give the same text.
+    """
+    if model.device.type != "cpu":
+        return 512
+    parameters = sum(weight.numel() for weight in model.parameters())
+    return max(8, min(512, 1 << round(math.log2(_CHUNK_WORK / parameters))))
 
 
 def _raise_when_set(cancel: Event | None) -> Callable[[int], None] | None:

@@ -1,0 +1,332 @@
+"""The command line: `smoldesk-cli`, or `python -m engine`.
+
+An expected error is one line on stderr and exit code 2; a bug is a traceback and 1.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine.errors import EngineError, OptionsError
+from engine.messages import Message
+from engine.options import SamplingOptions
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A reply may hold any character; a terminal that cannot show it gets a replacement.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    wish = _parser().parse_args(arguments)
+    try:
+        wish.run(wish)
+        sys.stdout.flush()
+    except EngineError as error:
+        print(f"smoldesk-cli: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+def chat(wish: argparse.Namespace) -> None:
+    """Talk in the terminal; Ctrl+C stops a reply, /new starts again, /quit or Ctrl+D ends."""
+    from engine.terminal_chat import talk, why_ended
+
+    options = _options(wish)
+    engine = _load(wish)
+    if sys.stdin.isatty() and not wish.json:
+        print(f"{engine.name} on {engine.device.label}. /new starts again, /quit ends.")
+
+    def finish(finished: Any) -> None:
+        if wish.json:
+            _print_json(_finished_as_dict(finished))
+        else:
+            remark = why_ended(finished)
+            print(f"\n({remark})\n" if remark else "\n")
+
+    talk(
+        engine.session(),
+        options,
+        system=wish.system,
+        show=(lambda text: None) if wish.json else _show,
+        on_finished=finish,
+        on_error=lambda error: print(f"smoldesk-cli: {error}", file=sys.stderr),
+    )
+
+
+def complete(wish: argparse.Namespace) -> None:
+    """Continue a text, or answer a dialog."""
+    from engine.events import Finished, Token
+
+    dialog = None if wish.messages is None else _read_messages(Path(wish.messages))
+    options = _options(wish)
+    engine = _load(wish)
+    session = engine.session()
+    if dialog is not None:
+        prompt_ids = session.prompt_ids(dialog)
+    else:
+        prompt_ids = engine.tokenizer.encode(wish.prompt)
+    if not prompt_ids:
+        raise OptionsError("The prompt is empty.", "Write at least one character.")
+    for event in session.complete(prompt_ids, options):
+        if isinstance(event, Token) and not wish.json:
+            _show(event.text)
+        elif isinstance(event, Finished):
+            finished = event
+    if wish.json:
+        _print_json({"prompt_ids": prompt_ids} | _finished_as_dict(finished))
+    else:
+        print(finished.tail)
+        if finished.error:
+            print(finished.error, file=sys.stderr)
+
+
+def logits(wish: argparse.Namespace) -> None:
+    """The largest logits for the token after the given ids."""
+    ids = _ids(wish.ids)
+    engine = _load(wish)
+    _check_ids(ids, engine.config.vocab_size)
+    top = engine.session().next_logits(ids, top=min(wish.top, engine.config.vocab_size))
+    texts = [engine.tokenizer.token_text(token_id) for token_id in top.ids]
+    if wish.json:
+        _print_json(
+            {
+                "ids": ids,
+                "top_ids": top.ids,
+                "top_logits": top.logits,
+                "top_texts": texts,
+                "log_sum_exp": top.log_sum_exp,
+            }
+        )
+    else:
+        for token_id, value, text in zip(top.ids, top.logits, texts, strict=True):
+            print(f"{token_id:6d}  {value:9.4f}  {text!r}")
+
+
+def tokenize(wish: argparse.Namespace) -> None:
+    """A text's token ids."""
+    from engine.files.library import find_model
+    from engine.load import load_text
+    from engine.places import models_dir
+
+    tokenizer, _ = load_text(find_model(wish.model, models_dir()).path)
+    text = sys.stdin.read() if wish.text is None else wish.text
+    ids = tokenizer.encode(text)
+    pieces = [tokenizer.token_text(token_id) for token_id in ids]
+    if wish.json:
+        _print_json({"ids": ids, "texts": pieces})
+    else:
+        for token_id, piece in zip(ids, pieces, strict=True):
+            print(f"{token_id:6d}  {piece!r}")
+
+
+def bench(wish: argparse.Namespace) -> None:
+    """Measure loading, reading and writing on this computer."""
+    started = time.perf_counter()
+    from engine.bench import measure
+
+    imported = time.perf_counter()
+    engine = _load(wish)
+    loaded = time.perf_counter()
+    measurement = measure(
+        engine,
+        prompt_tokens=wish.prompt_tokens,
+        new_tokens=wish.new_tokens,
+        rounds=wish.rounds,
+        say=lambda line: print(line, file=sys.stderr),
+    )
+    result = {
+        "model": engine.name,
+        "device": engine.device.label,
+        "precision": engine.device.precision,
+        "threads": engine.device.threads,
+        "import_seconds": round(imported - started, 3),
+        "load_seconds": round(loaded - imported, 3),
+    } | {
+        name: round(value, 3) if isinstance(value, float) else value
+        for name, value in dataclasses.asdict(measurement).items()
+    }
+    if wish.json:
+        _print_json(result)
+    else:
+        for name, value in result.items():
+            print(f"{name.replace('_', ' '):28} {value}")
+
+
+def models(wish: argparse.Namespace) -> None:
+    """List the installed models, or fetch the default one."""
+    from engine.files.default_model import fetch_default_model
+    from engine.files.library import installed_models
+    from engine.places import models_dir
+
+    if wish.fetch_default:
+        fetch_default_model(models_dir(), say=lambda line: print(line, file=sys.stderr, flush=True))
+    found = installed_models(models_dir())
+    if wish.json:
+        _print_json([dataclasses.asdict(model) | {"path": str(model.path)} for model in found])
+    elif not found:
+        print(f"No models in {models_dir()}. Get one: smoldesk-cli models --fetch-default")
+    for model in [] if wish.json else found:
+        print(f"{model.name}  {model.bytes / 1e6:,.0f} MB  {model.path}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="smoldesk-cli", description="SmolLM2 in the terminal.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(run: Any, *, engine: bool = True) -> argparse.ArgumentParser:
+        sub = commands.add_parser(run.__name__, help=run.__doc__, description=run.__doc__)
+        sub.set_defaults(run=run)
+        sub.add_argument("--json", action="store_true", help="one JSON value instead of text")
+        if run is not models:
+            sub.add_argument("--model", help="an installed model's name, or a file or folder")
+        if engine:
+            sub.add_argument("--device", help="auto, cpu, cuda or mps")
+            sub.add_argument("--precision", help="fp32 or bf16")
+            sub.add_argument("--threads", type=int, help="CPU threads")
+        return sub
+
+    sub = command(chat)
+    sub.add_argument("--system", help="the system prompt (default: the model's own)")
+    _add_sampling(sub, max_tokens=None)
+    sub = command(complete)
+    source = sub.add_mutually_exclusive_group(required=True)
+    source.add_argument("--prompt", help="a text to continue")
+    source.add_argument("--messages", help='a JSON file: [{"role": "user", "content": "…"}, …]')
+    _add_sampling(sub, max_tokens=512)
+    sub = command(logits)
+    sub.add_argument("--ids", required=True, help='token ids, as in "504 3575 282"')
+    sub.add_argument("--top", type=_positive, default=10, help="how many (default 10)")
+    sub = command(tokenize, engine=False)
+    sub.add_argument("text", nargs="?", help="the text (default: standard input)")
+    sub = command(bench)
+    sub.add_argument("--prompt-tokens", type=_positive, default=512)
+    sub.add_argument("--new-tokens", type=_positive, default=64)
+    sub.add_argument("--rounds", type=_positive, default=3)
+    sub = command(models, engine=False)
+    sub.add_argument("--fetch-default", action="store_true", help="fetch the default model")
+    return parser
+
+
+def _add_sampling(parser: argparse.ArgumentParser, *, max_tokens: int | None) -> None:
+    plain = SamplingOptions()
+    parser.add_argument("--max-tokens", type=int, default=max_tokens, help="end after so many")
+    parser.add_argument("--temperature", type=float, default=plain.temperature)
+    parser.add_argument("--top-p", type=float, default=plain.top_p)
+    parser.add_argument("--top-k", type=int, default=plain.top_k)
+    parser.add_argument("--min-p", type=float, default=plain.min_p)
+    parser.add_argument("--repetition-penalty", type=float, default=plain.repetition_penalty)
+    parser.add_argument("--seed", type=int, help="the same seed gives the same text")
+    parser.add_argument("--stop", action="append", default=[], help="end before this text")
+    parser.add_argument("--keep-loops", action="store_true", help="let a reply repeat for ever")
+
+
+def _options(wish: argparse.Namespace) -> SamplingOptions:
+    return SamplingOptions(
+        temperature=wish.temperature,
+        top_p=wish.top_p,
+        top_k=wish.top_k,
+        min_p=wish.min_p,
+        repetition_penalty=wish.repetition_penalty,
+        max_new_tokens=wish.max_tokens,
+        stop_texts=tuple(wish.stop),
+        seed=wish.seed,
+        end_loops=not wish.keep_loops,
+    )
+
+
+def _load(wish: argparse.Namespace) -> Any:
+    from engine.load import load
+
+    return load(wish.model, device=wish.device, precision=wish.precision, threads=wish.threads)
+
+
+def _read_messages(path: Path) -> list[Message]:
+    what = f"{path} cannot be read as a dialog."
+    form = 'It must hold [{"role": "user", "content": "…"}, …], with roles system, user, assistant.'
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise OptionsError(what, form) from error
+    if not isinstance(listed, list) or not listed:
+        raise OptionsError(what, form)
+    for entry in listed:
+        if (
+            not isinstance(entry, dict)
+            or entry.keys() != {"role", "content"}
+            or entry["role"] not in ("system", "user", "assistant")
+            or not isinstance(entry["content"], str)
+        ):
+            raise OptionsError(what, form)
+    return [Message(entry["role"], entry["content"]) for entry in listed]
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        ids = [int(word) for word in text.replace(",", " ").split()]
+    except ValueError:
+        raise OptionsError(f"{text!r} is not a list of token ids.", 'Write "504 3575".') from None
+    if not ids:
+        raise OptionsError("There are no token ids.", 'Write "504 3575".')
+    return ids
+
+
+def _check_ids(ids: Sequence[int], vocab_size: int) -> None:
+    for token_id in ids:
+        if not 0 <= token_id < vocab_size:
+            raise OptionsError(
+                f"There is no token {token_id}.", f"Ids go from 0 to {vocab_size - 1:,}."
+            )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _finished_as_dict(finished: Any) -> dict[str, Any]:
+    end = () if finished.end_id is None else (finished.end_id,)
+    return {
+        "ids": [*finished.token_ids, *end],
+        "text": finished.text,
+        "finish_reason": finished.reason,
+        "seed": finished.seed,
+        "statistics": dataclasses.asdict(finished.statistics),
+    } | ({"error": finished.error} if finished.error else {})
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _print_json(value: Any) -> None:
+    # ASCII only: readable by whatever encoding the reader expects.
+    print(json.dumps(value), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
