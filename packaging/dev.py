@@ -268,7 +268,8 @@ def torch_index() -> list[str]:
         return []
     if in_reach(f"{CPU_INDEX}/torch/"):
         return ["--index-url", CPU_INDEX]
-    print("PyTorch's index of small CPU builds is out of reach; pip's own settings decide.")
+    print("PyTorch's index of CPU builds is out of reach, so pip's own settings decide;")
+    print("its usual build for Linux is a download of several gigabytes.", flush=True)
     return []
 
 

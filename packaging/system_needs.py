@@ -45,6 +45,7 @@ def call(command: list[str], *, folder: Path, environ: Mapping[str, str] = os.en
                 child.wait(SECONDS_TO_END)
             except (subprocess.TimeoutExpired, KeyboardInterrupt):
                 child.kill()
+                child.wait()
             raise
 
 
@@ -117,18 +118,14 @@ def provide(missing: list[Needed]) -> None:
 
 
 def apt_get_install(packages: list[str], *, command: str) -> None:
-    """Installs Debian packages; fetches the list of packages only if it is missing or old."""
+    """Installs Debian packages; in a bare container the list of packages must be fetched first."""
     print(f"== Installing system packages: {' '.join(packages)}", flush=True)
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    quiet = ["-q", "-o", "DPkg::Lock::Timeout=120"]
-    install = [*command.split(), *quiet]
+    patient = ["-q", "-o", "DPkg::Lock::Timeout=120"]
     folder = Path("/")
-    if call(install, folder=folder, environ=environ) == 0:
-        return
-    print("== Fetching Debian's list of packages", flush=True)
-    call(["apt-get", "update", *quiet], folder=folder, environ=environ)
-    if call(install, folder=folder, environ=environ) != 0:
+    call(["apt-get", "update", *patient], folder=folder, environ=environ)
+    if call([*command.split(), *patient], folder=folder, environ=environ) != 0:
         raise SetUpError(
             "apt-get could not install what is missing; its own words are above. Put that right, "
-            f"then try it by hand:\n\n    {command}\n"
+            f"then run the same command again, or try this by hand:\n\n    {command}\n"
         )
