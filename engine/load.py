@@ -58,6 +58,7 @@ def load(
     to 1. Raises EngineError for all that can be wrong with the files or the wishes, and
     StoppedError soon after `cancel` is set.
     """
+    choice = choose_device(device, precision=precision, threads=threads)
     found = find_model(spec, models_dir())
     config = read_config(found.path)
     tokenizer, template = load_text(found.path)
@@ -67,7 +68,6 @@ def load(
             f"{config.vocab_size:,}.",
             "These files do not belong together: get the model again from its source.",
         )
-    choice = choose_device(device, precision=precision, threads=threads)
     torch.set_num_threads(choice.threads)
     state = load_state_dict(
         found.path, config, dtype=torch_dtype(choice.precision), progress=progress, cancel=cancel

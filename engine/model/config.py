@@ -1,6 +1,7 @@
 """What a Llama-architecture model is made of, read from the places that describe one."""
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -37,12 +38,11 @@ class ModelConfig:
         for name, most in _LARGEST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                _refuse(f"{name} is {value!r}, but must be a whole number from 1 to {most:,}")
+                _refuse(f"{name} is {_clip(value)}, but must be a whole number from 1 to {most:,}")
         for name in ("rms_norm_eps", "rope_theta", "initializer_range"):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not math.isfinite(value) or value <= 0:
-                _refuse(f"{name} is {value!r}, but must be a number above 0")
+            if not _finite(value) or value <= 0:
+                _refuse(f"{name} is {_clip(value)}, but must be a number above 0")
         if self.rope_theta <= 1:
             _refuse(f"rope_theta is {self.rope_theta}, but must be above 1")
         if self.num_attention_heads % self.num_key_value_heads:
@@ -53,7 +53,7 @@ class ModelConfig:
         if self.head_dim % 2:
             _refuse(f"head_dim is {self.head_dim}, but rotary embedding needs an even number")
         if not isinstance(self.tie_word_embeddings, bool):
-            _refuse(f"tie_word_embeddings is {self.tie_word_embeddings!r}, not true or false")
+            _refuse(f"tie_word_embeddings is {_clip(self.tie_word_embeddings)}, not true or false")
         special = {"bos": self.bos_token_id, "pad": self.pad_token_id}
         special |= {f"eos[{i}]": token_id for i, token_id in enumerate(self.eos_token_ids)}
         for name, token_id in special.items():
@@ -61,7 +61,7 @@ class ModelConfig:
                 continue
             whole = isinstance(token_id, int) and not isinstance(token_id, bool)
             if not whole or not 0 <= token_id < self.vocab_size:
-                _refuse(f"the {name} token id {token_id!r} is outside the vocabulary")
+                _refuse(f"the {name} token id {_clip(token_id)} is outside the vocabulary")
 
     @property
     def group_size(self) -> int:
@@ -75,10 +75,10 @@ class ModelConfig:
             _refuse("the model's description is not a table of names and values")
         kind = description.get("model_type")
         if kind != "llama":
-            _refuse(f"the model is of type {kind!r}, and only 'llama' is supported")
+            _refuse(f"the model is of type {_clip(kind)}, and only 'llama' is supported")
         activation = description.get("hidden_act", "silu")
         if activation not in ("silu", "swish"):
-            _refuse(f"the activation {activation!r} is not supported, only 'silu'")
+            _refuse(f"the activation {_clip(activation)} is not supported, only 'silu'")
         for name in ("attention_bias", "mlp_bias"):
             if description.get(name):
                 _refuse(f"{name} is on, which is not supported")
@@ -116,7 +116,9 @@ class ModelConfig:
         """From GGUF metadata; the two arguments are what only the file's tensors tell."""
         architecture = metadata.get("general.architecture")
         if architecture != "llama":
-            _refuse(f"the model is of architecture {architecture!r}, and only 'llama' is supported")
+            _refuse(
+                f"the model is of architecture {_clip(architecture)}, and only 'llama' is supported"
+            )
         if metadata.get("llama.rope.scaling.type", "none") != "none":
             _refuse("its rotary embedding is scaled, which is not supported")
         names = {name.removeprefix("llama."): value for name, value in metadata.items()}
@@ -125,7 +127,7 @@ class ModelConfig:
         head_dim = _or(names, "attention.key_length", None) or _even_share(hidden_size, heads)
         for name in ("rope.dimension_count", "attention.value_length"):
             if _or(names, name, head_dim) != head_dim:
-                _refuse(f"{name} is {names[name]!r}, but the heads have {head_dim} dimensions")
+                _refuse(f"{name} is {_clip(names[name])}, but the heads have {head_dim} dimensions")
         return cls(
             vocab_size=vocab_size,
             hidden_size=hidden_size,
@@ -160,6 +162,20 @@ def _refuse(reason: str) -> NoReturn:
     raise ConfigError(f"The model's description cannot be right: {reason}.", _WHAT_TO_DO)
 
 
+def _clip(value: Any) -> str:
+    """A value from a file, for a sentence: files may hold a megabyte where a number belongs."""
+    return reprlib.repr(value)
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
 def _required(description: Mapping[str, Any], name: str) -> Any:
     if description.get(name) is None:
         _refuse(f"{name} is missing")
@@ -169,7 +185,7 @@ def _required(description: Mapping[str, Any], name: str) -> Any:
 def _whole(description: Mapping[str, Any], name: str) -> int:
     value = _required(description, name)
     if isinstance(value, bool) or not isinstance(value, int):
-        _refuse(f"{name} is {value!r}, not a whole number")
+        _refuse(f"{name} is {_clip(value)}, not a whole number")
     return int(value)
 
 
@@ -201,12 +217,12 @@ def _rope_theta(description: Mapping[str, Any]) -> Any:
             _refuse("its rope parameters are not a table of names and values")
         kind = rope.get("rope_type", rope.get("type", "default"))
         if kind not in ("default", None):
-            _refuse(f"its rotary embedding is scaled ({kind}), which is not supported")
+            _refuse(f"its rotary embedding is scaled ({_clip(kind)}), which is not supported")
     old, new = description.get("rope_theta"), nested.get("rope_theta")
     if old is None and new is None:
         _refuse("rope_theta is missing")
     if old is not None and new is not None and old != new:
-        _refuse(f"rope_theta is given twice and differs ({old} and {new})")
+        _refuse(f"rope_theta is given twice and differs ({_clip(old)} and {_clip(new)})")
     return new if old is None else old
 
 

@@ -5,6 +5,16 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Tiny models lose more time to handing work to threads than they gain, most of all under load.
+
+    The real model's tests set the count that the engine chose themselves.
+    """
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

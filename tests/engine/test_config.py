@@ -107,8 +107,10 @@ def changed(description: dict, **changes) -> dict:
         ({"rope_theta": True}, "rope_theta is True"),
         ({"rope_parameters": {"rope_theta": 7}}, "given twice and differs"),
         ({"rope_parameters": [1]}, "rope parameters are not a table"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8}}, r"scaled \(llama3\)"),
-        ({"rope_scaling": {"type": "linear", "factor": 2}}, r"scaled \(linear\)"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8}}, r"scaled \('llama3'\)"),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, r"scaled \('linear'\)"),
+        ({"rope_theta": 10**400}, "rope_theta is 1000"),
+        ({"rms_norm_eps": 10**400}, "rms_norm_eps is 1000"),
         ({"num_key_value_heads": 4}, "cannot share 4 key/value heads"),
         ({"num_attention_heads": 7, "num_key_value_heads": 7}, "cannot be shared by 7 heads"),
         ({"num_attention_heads": 0}, "cannot be shared by 0 heads"),
@@ -162,3 +164,11 @@ def test_missing_kv_heads_and_head_dim_follow_from_the_rest():
     config = ModelConfig.from_dict(changed(OLD, num_key_value_heads=..., head_dim=...))
     assert config.num_key_value_heads == 9
     assert config.head_dim == 64
+
+
+@pytest.mark.parametrize("name", ["model_type", "hidden_act", "vocab_size", "rope_theta"])
+@pytest.mark.parametrize("value", ["x" * 10**6, ["x"] * 10**5, {"x": "y" * 10**6}], ids=type)
+def test_a_refusal_stays_short_whatever_the_file_holds(name, value):
+    with pytest.raises(ConfigError) as caught:
+        ModelConfig.from_dict(changed(OLD, **{name: value}))
+    assert len(str(caught.value)) < 400

@@ -1,0 +1,176 @@
+"""`python -m engine` as a user runs it: real processes, real exit codes, the real model."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def cli(default_model_path, tmp_path):
+    def run(*arguments, stdin="", model=True, **environ):
+        environment = os.environ | {"SMOLDESK_HOME": str(tmp_path / "home")} | environ
+        model_arguments = ["--model", str(default_model_path)] if model else []
+        command, *rest = arguments
+        return subprocess.run(
+            [sys.executable, "-m", "engine", command, *model_arguments, *rest],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=tmp_path,
+            timeout=120,
+        )
+
+    return run
+
+
+def assert_one_line_error(result, *words):
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+def test_complete_tells_ids_text_and_reason(cli):
+    result = cli(
+        *("complete", "--prompt", "The capital of France is", "--max-tokens", "5"),
+        *("--temperature", "0", "--precision", "fp32", "--json"),
+    )
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["prompt_ids"] == [504, 3575, 282, 4649, 314]
+    assert answer["ids"] == [7042, 30, 198, 198, 504]
+    assert answer["text"] == " Paris.\n\nThe"
+    assert answer["finish_reason"] == "length"
+    assert answer["statistics"]["new_tokens"] == 5
+
+
+def test_complete_answers_a_dialog_from_a_file(cli, tmp_path):
+    dialog = tmp_path / "dialog.json"
+    dialog.write_text(json.dumps([{"role": "user", "content": "What is the capital of Italy?"}]))
+    arguments = ("--messages", str(dialog), "--max-tokens", "12", "--temperature", "0")
+    arguments += ("--precision", "fp32")
+    answer = json.loads(cli("complete", *arguments, "--json").stdout)
+    assert answer["prompt_ids"][0] == 1
+    assert answer["ids"] == [39393, 4618, 1119, 82, 7129, 28, 7158, 30, 2]
+    assert cli("complete", *arguments).stdout == answer["text"] + "\n"
+
+
+def test_the_same_seed_gives_the_same_text(cli):
+    arguments = ("complete", "--prompt", "Once", "--max-tokens", "8", "--seed", "7", "--json")
+    first, second = (json.loads(cli(*arguments).stdout) for _ in range(2))
+    assert first["seed"] == 7
+    assert first["ids"] == second["ids"]
+
+
+def test_logits_are_those_of_the_reference(cli):
+    result = cli(
+        *("logits", "--ids", "504 3575 282 4649 314", "--top", "3"),
+        *("--precision", "fp32", "--json"),
+    )
+    answer = json.loads(result.stdout)
+    assert answer["top_ids"] == [7042, 260, 4528]
+    assert answer["top_logits"] == pytest.approx([17.3713, 14.8886, 13.245], abs=2e-3)
+    assert answer["top_texts"] == [" Paris", " the", " London"]
+
+
+def test_tokenize_takes_an_argument_or_standard_input(cli):
+    expected = {"ids": [51, 1939], "texts": ["C", "af"]}
+    assert json.loads(cli("tokenize", "Caf", "--json").stdout) == expected
+    assert json.loads(cli("tokenize", "--json", stdin="Caf").stdout) == expected
+
+
+def test_chat_keeps_the_conversation_until_new(cli):
+    lines = "What is the capital of Italy?\nAnd of France?\n/new\nHello\n/quit\nnever read\n"
+    result = cli("chat", "--max-tokens", "6", "--temperature", "0", "--json", stdin=lines)
+    assert result.returncode == 0, result.stderr
+    first, second, third = (json.loads(line) for line in result.stdout.splitlines())
+    assert second["statistics"]["reused_tokens"] > first["statistics"]["prompt_tokens"]
+    assert third["statistics"]["prompt_tokens"] < first["statistics"]["prompt_tokens"]
+
+
+def test_a_line_too_long_for_the_model_is_refused_and_the_chat_goes_on(cli):
+    lines = "word " * 9000 + "\nHello\n"
+    result = cli("chat", "--max-tokens", "3", "--json", stdin=lines)
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) == 1
+    assert "8,192" in result.stderr
+
+
+def test_bench_tells_its_figures(cli):
+    result = cli(
+        *("bench", "--prompt-tokens", "16", "--new-tokens", "4", "--rounds", "1", "--json")
+    )
+    figures = json.loads(result.stdout)
+    assert figures["prefill_tokens_per_second"] > 0
+    assert figures["decode_tokens_per_second"] > 0
+    assert figures["device"] == "CPU"
+
+
+def test_models_lists_what_is_installed(cli, tmp_path, default_model_path):
+    assert json.loads(cli("models", "--json", model=False).stdout) == []
+    folder = tmp_path / "home" / "data" / "models" / "Mine"
+    folder.mkdir(parents=True)
+    (folder / "model.gguf").symlink_to(default_model_path)
+    (mine,) = json.loads(cli("models", "--json", model=False).stdout)
+    assert mine["name"] == "Mine"
+
+
+SHORT = ("complete", "--prompt", "x", "--max-tokens", "1")
+FILES = {
+    "page.gguf": b"<!DOCTYPE html><html>not found</html>",
+    "empty.gguf": b"",
+    "model.bin": b"\x80\x04pickled",
+    "broken.json": b'[{"role": "user"',
+    "wrong.json": b'[{"role": "robot", "content": "x"}]',
+}
+BAD_INPUT = {
+    "a web page": ((*SHORT, "--model", "page.gguf"), ["web page"]),
+    "an empty file": ((*SHORT, "--model", "empty.gguf"), ["empty"]),
+    "a pickle": ((*SHORT, "--model", "model.bin"), ["can run code"]),
+    "a path to nothing": ((*SHORT, "--model", "nowhere/model.gguf"), ["nowhere"]),
+    "an unknown model": ((*SHORT, "--model", "NoSuchModel"), ["NoSuchModel", "--fetch-default"]),
+    "no model at all": (SHORT, ["--fetch-default"]),
+    "8 bits": ((*SHORT, "--precision", "int8"), ["precision"]),
+    "an unknown device": ((*SHORT, "--device", "toaster"), ["toaster"]),
+    "a temperature out of range": ((*SHORT, "--temperature", "9"), ["temperature"]),
+    "a negative seed": ((*SHORT, "--seed", "-1"), ["seed"]),
+    "a cut dialog": (("complete", "--messages", "broken.json"), ["dialog"]),
+    "an unknown role": (("complete", "--messages", "wrong.json"), ["roles"]),
+    "a missing dialog": (("complete", "--messages", "none.json"), ["dialog"]),
+    "words for ids": (("logits", "--ids", "five"), ["token ids"]),
+    "a missing argument": (("complete",), ["--help"]),
+    "an unknown command": (("dance",), ["--help"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, arguments, words):
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    assert_one_line_error(cli(*arguments, model=False), *words)
+
+
+@pytest.mark.parametrize("token_id", ["-1", "49152", "99999999999999999999"])
+def test_ids_outside_the_vocabulary_are_refused(cli, token_id):
+    assert_one_line_error(cli("logits", f"--ids=504 {token_id}"), "There is no token")
+
+
+def test_a_prompt_longer_than_the_context_is_refused(cli, tmp_path):
+    dialog = tmp_path / "long.json"
+    dialog.write_text(json.dumps([{"role": "user", "content": "word " * 9000}]))
+    assert_one_line_error(cli("complete", "--messages", str(dialog)), "8,192")
+
+
+def test_the_engine_imports_without_torch_numpy_or_qt():
+    code = (
+        "import sys, engine, engine.errors, engine.messages, engine.events, engine.options, "
+        "engine.places; print([m for m in ('torch', 'numpy', 'PySide6') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
