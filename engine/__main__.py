@@ -120,10 +120,12 @@ def logits(wish: argparse.Namespace) -> None:
 def tokenize(wish: argparse.Namespace) -> None:
     """A text's token ids."""
     from engine.files.library import find_model
+    from engine.files.weights import read_config
     from engine.load import load_text
     from engine.places import models_dir
 
-    tokenizer, _ = load_text(find_model(wish.model, models_dir()).path)
+    path = find_model(wish.model, models_dir()).path
+    tokenizer, _ = load_text(path, read_config(path))
     text = sys.stdin.read() if wish.text is None else wish.text
     ids = tokenizer.encode(text)
     pieces = [tokenizer.token_text(token_id) for token_id in ids]

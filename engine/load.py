@@ -10,6 +10,7 @@ import torch
 from engine.errors import ModelFileError
 from engine.files.gguf import read_gguf
 from engine.files.library import find_model
+from engine.files.recognize import file_kind
 from engine.files.weights import load_state_dict, read_config
 from engine.model.config import ModelConfig
 from engine.model.llama import Llama
@@ -61,7 +62,7 @@ def load(
     choice = choose_device(device, precision=precision, threads=threads)
     found = find_model(spec, models_dir())
     config = read_config(found.path)
-    tokenizer, template = load_text(found.path)
+    tokenizer, template = load_text(found.path, config)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelFileError(
             f"The tokenizer knows {tokenizer.vocab_size:,} tokens, but the model only "
@@ -84,14 +85,20 @@ def build_model(config: ModelConfig, state: dict[str, torch.Tensor]) -> Llama:
     return model.eval().requires_grad_(False)
 
 
-def load_text(path: Path) -> tuple[Tokenizer, ChatTemplate]:
+def load_text(path: Path, config: ModelConfig) -> tuple[Tokenizer, ChatTemplate]:
     """The tokenizer and chat template that belong to a model file or folder."""
-    if path.suffix == ".gguf":
+    if path.is_file() and file_kind(path) == "gguf":
         metadata = read_gguf(path).metadata
         tokenizer = Tokenizer.from_gguf(metadata)
         source = metadata.get("tokenizer.chat_template")
-        return tokenizer, ChatTemplate(source if isinstance(source, str) else CHATML)
-    folder = path if path.is_dir() else path.parent
-    return Tokenizer.from_file(folder / "tokenizer.json"), ChatTemplate(
-        read_hub_template(folder) or CHATML
+    else:
+        folder = path if path.is_dir() else path.parent
+        tokenizer = Tokenizer.from_file(folder / "tokenizer.json")
+        source = read_hub_template(folder)
+    bos, eos = config.bos_token_id, next(iter(config.eos_token_ids), None)
+    template = ChatTemplate(
+        source if isinstance(source, str) else CHATML,
+        bos_token="" if bos is None else tokenizer.token_text(bos),
+        eos_token="" if eos is None else tokenizer.token_text(eos),
     )
+    return tokenizer, template

@@ -78,7 +78,8 @@ def _model_at(path: Path) -> InstalledModel:
     if models:
         names = ", ".join(model.path.name for model in models)
         raise ModelNotFoundError(f"{path} holds several models: {names}.", "Give one's own path.")
-    weight_files(path)  # says what is wrong with weights that are there
+    for weights in weight_files(path):  # say what is wrong with weights that are there
+        file_kind(weights)
     raise ModelNotFoundError(
         f"{path} holds no complete model.", "A safetensors file needs its config.json beside it."
     )

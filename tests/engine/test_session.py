@@ -11,6 +11,7 @@ import torch
 
 from engine.errors import DeviceError, PromptTooLongError
 from engine.events import Finished, PromptProgress, Token
+from engine.files.weights import read_config
 from engine.load import load_text
 from engine.messages import Message
 from engine.model.config import ModelConfig
@@ -25,7 +26,7 @@ CONTEXT = 400
 
 @pytest.fixture(scope="module")
 def text(default_model_path):
-    return load_text(default_model_path)
+    return load_text(default_model_path, read_config(default_model_path))
 
 
 def tiny_model(**changes) -> Llama:

@@ -1,0 +1,165 @@
+"""From files to a ready engine: both forms give the same model, and what is wrong is said."""
+
+import json
+import shutil
+import threading
+
+import pytest
+import torch
+
+from engine.errors import (
+    EngineError,
+    ModelFileError,
+    ModelNotFoundError,
+    OptionsError,
+    StoppedError,
+    TemplateError,
+)
+from engine.events import Finished
+from engine.load import load
+from engine.messages import Message
+from engine.options import SamplingOptions
+from engine.text.tokenizer import tokenizer_json
+
+GREEDY = SamplingOptions(temperature=0, max_new_tokens=10)
+CPU = {"device": "cpu", "precision": "fp32", "threads": 1}
+
+
+def byte_characters() -> list[str]:
+    """The characters that byte-level vocabularies write the 256 bytes with."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    spelling = {byte: chr(byte) for byte in shown}
+    spelling |= {byte: chr(0x100 + place) for place, byte in enumerate(hidden)}
+    return [spelling[byte] for byte in range(256)]
+
+
+TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *byte_characters()]
+TOKENIZER = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": TOKENS,
+    "tokenizer.ggml.token_type": [3, 3, 3] + [1] * 256,
+    "tokenizer.ggml.merges": ["a b"],
+}
+TOKENS.append("ab")
+TOKENIZER["tokenizer.ggml.token_type"].append(1)
+
+
+@pytest.fixture(scope="module")
+def forms(tiny_models, tmp_path_factory):
+    """The same tiny model as a GGUF file, as one safetensors file and as three."""
+    folder = tmp_path_factory.mktemp("forms")
+    config = tiny_models.tiny_config(vocab_size=len(TOKENS))
+    state = tiny_models.random_state(config)
+    gguf = tiny_models.write_gguf(folder / "tiny.gguf", config, state, tokenizer_metadata=TOKENIZER)
+    single = tiny_models.write_safetensors(folder / "single", config, state)
+    sharded = tiny_models.write_safetensors(folder / "sharded", config, state, shards=3)
+    for hub in (single, sharded):
+        (hub / "tokenizer.json").write_text(tokenizer_json(TOKENIZER), encoding="utf-8")
+    return {"gguf": gguf, "single": single, "sharded": sharded}
+
+
+@pytest.fixture
+def hub(forms, tmp_path):
+    """A copy of the model in the Hub's form, to be damaged."""
+    return shutil.copytree(forms["single"], tmp_path / "hub")
+
+
+def test_every_form_gives_the_same_model(forms):
+    replies, weights = [], []
+    for path in forms.values():
+        engine = load(path, **CPU)
+        weights.append(engine.model.state_dict())
+        *_, finished = engine.session().reply([Message("user", "ab")], GREEDY)
+        assert isinstance(finished, Finished)
+        replies.append((finished.token_ids, finished.text))
+    assert replies[0] == replies[1] == replies[2]
+    for name, tensor in weights[0].items():
+        assert tensor.equal(weights[1][name]), name
+        assert tensor.equal(weights[2][name]), name
+
+
+def test_progress_rises_to_the_whole(forms):
+    seen = []
+    load(forms["gguf"], **CPU, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+
+
+def test_a_load_can_be_stopped(forms):
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(StoppedError):
+        load(forms["gguf"], **CPU, cancel=cancel)
+
+
+def test_sessions_share_weights_but_not_what_they_read(forms):
+    engine = load(forms["gguf"], **CPU)
+    *_, first = engine.session().reply([Message("user", "ab")], GREEDY)
+    *_, second = engine.session().reply([Message("user", "ab")], GREEDY)
+    assert second.statistics.reused_tokens == 0
+    assert first.token_ids == second.token_ids
+
+
+def test_bf16_is_used_where_it_is_asked_for(forms):
+    engine = load(forms["single"], device="cpu", precision="bf16", threads=1)
+    assert engine.model.dtype == torch.bfloat16
+    assert engine.device.precision == "bf16"
+    *_, finished = engine.session().reply([Message("user", "ab")], GREEDY)
+    assert len(finished.token_ids) == 10
+
+
+def test_without_any_model_it_says_how_to_get_one(home):
+    with pytest.raises(ModelNotFoundError) as caught:
+        load(**CPU)
+    assert "--fetch-default" in caught.value.remedy
+
+
+def replace_in_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def cut_weights(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+DAMAGE = {
+    "weights cut": (cut_weights, ModelFileError),
+    "another shape": (lambda f: replace_in_config(f, intermediate_size=80), ModelFileError),
+    "more layers": (lambda f: replace_in_config(f, num_hidden_layers=3), ModelFileError),
+    "fewer layers": (lambda f: replace_in_config(f, num_hidden_layers=1), ModelFileError),
+    "a smaller vocabulary": (lambda f: replace_in_config(f, vocab_size=200), ModelFileError),
+    "no config": (lambda f: (f / "config.json").unlink(), EngineError),
+    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), ModelFileError),
+    "no JSON": (lambda f: (f / "tokenizer.json").write_text("{"), ModelFileError),
+    "a page": (lambda f: (f / "model.safetensors").write_text("<html>"), ModelFileError),
+    "a broken template": (
+        lambda f: (f / "chat_template.jinja").write_text("{{ messages[0]['x'"),
+        TemplateError,
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "error"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged_models_are_refused_in_plain_words(hub, damage, error):
+    damage(hub)
+    with pytest.raises(error) as caught:
+        load(hub, **CPU)
+    assert caught.value.what.endswith(".")
+    assert caught.value.remedy.endswith(".")
+
+
+@pytest.mark.parametrize("wish", [{"precision": "int8"}, {"device": "gpu9"}, {"threads": 0}])
+def test_impossible_wishes_are_refused_before_anything_is_read(tmp_path, wish):
+    with pytest.raises(OptionsError):
+        load(tmp_path / "not there", **CPU | wish)
+
+
+def test_a_model_with_a_larger_tokenizer_than_vocabulary_is_refused(hub, tiny_models):
+    config = tiny_models.tiny_config(vocab_size=96)
+    tiny_models.write_safetensors(hub, config, tiny_models.random_state(config))
+    with pytest.raises(ModelFileError, match="tokenizer knows 260 tokens"):
+        load(hub, **CPU)
