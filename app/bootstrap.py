@@ -27,6 +27,7 @@ from app.settings import (  # noqa: E402
 )
 from app.ui.icons import window_icon  # noqa: E402
 from app.ui.main_window import MainWindow  # noqa: E402
+from app.ui.states import ChatState, Failure  # noqa: E402
 from app.ui.theme import Appearance  # noqa: E402
 from app.worker import EngineOpener, EngineWorker, LoadedEngine  # noqa: E402
 from engine.options import LiveOptions, SamplingOptions  # noqa: E402
@@ -153,8 +154,7 @@ class Smoldesk(QObject):
         model.became_ready.connect(panel.model.show_model)
         model.became_ready.connect(window.forget_no_model)
         model.became_ready.connect(chat.on_model_ready)
-        model.failed.connect(chat.on_model_failed)
-        model.failed.connect(window.tell_no_model)
+        model.failed.connect(self._on_model_failed)
 
         composer.submitted.connect(chat.submit)
         transcript.example_chosen.connect(chat.submit)
@@ -200,6 +200,13 @@ class Smoldesk(QObject):
     def _on_theme_chosen(self, theme: str) -> None:
         self.appearance.choose(theme)
         self._change_settings(theme=theme)
+
+    @Slot(object)
+    def _on_model_failed(self, failure: Failure) -> None:
+        if self.chat.state is ChatState.WAITING:
+            self.chat.on_model_failed(failure)  # said where the reply should have been
+        else:
+            self.window.tell_no_model(failure)
 
     @Slot()
     def _on_previous_kept(self) -> None:

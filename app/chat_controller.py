@@ -143,7 +143,7 @@ class ChatController(QObject):
         if self._running is None or self._running.id != growth.turn:
             return
         self._running.reply_text += growth.text
-        if self.state is ChatState.READING:
+        if growth.new_tokens and self.state is ChatState.READING:
             self._set_state(ChatState.ANSWERING)
         if self._shown(growth.turn) is not None:
             self.reply_grew.emit(growth)

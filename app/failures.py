@@ -9,7 +9,6 @@ import platform
 import sys
 import threading
 import traceback
-from importlib.metadata import PackageNotFoundError, version
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
@@ -118,6 +117,8 @@ def _details(error: BaseException) -> str:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # not needed to start
+
     try:
         return version("smoldesk")
     except PackageNotFoundError:

@@ -161,33 +161,53 @@ class EngineWorker(QObject):
 
     def _reply(self, request: ReplyRequest) -> None:
         assert self._session is not None, "a reply was asked for before a model was loaded"
-        frame = _Frame()
-        text: list[str] = []
-        tokens, first, finished = 0, 0.0, None
         events = self._session.reply(request.messages, request.options, cancel=request.cancel)
-        for event in events:
-            match event:
-                case Token():
-                    tokens += 1
-                    first = first or time.perf_counter()
-                    text.append(event.text)
-                    if frame.is_due():
-                        self._grow(request.turn, text, tokens, first)
-                case PromptProgress():
-                    if frame.is_due() or event.done == event.total:
-                        self.prompt_progressed.emit(request.turn, event)
-                case Finished():
-                    finished = event
+        frame = _Frame()
+        gathered = _Gathered(request.turn)
+        finished = None
+        try:
+            for event in events:
+                match event:
+                    case Token():
+                        gathered.add(event.text)
+                        if frame.is_due():
+                            self.reply_grew.emit(gathered.take())
+                    case PromptProgress():
+                        if frame.is_due() or event.done == event.total:
+                            self.prompt_progressed.emit(request.turn, event)
+                    case Finished():
+                        finished = event
+                        gathered.add_tail(event.tail)
+        finally:  # also when the reply breaks off: what there is of it is kept
+            self.reply_grew.emit(gathered.take())
         if finished is None:
             raise RuntimeError("the engine ended a reply without saying why")
-        text.append(finished.tail)
-        self._grow(request.turn, text, tokens, first or time.perf_counter())
         self.reply_ended.emit(request.turn, finished)
 
-    def _grow(self, turn: int, text: list[str], tokens: int, first: float) -> None:
-        seconds = time.perf_counter() - first
-        self.reply_grew.emit(ReplyGrowth(turn, "".join(text), tokens, seconds))
-        text.clear()
+
+class _Gathered:
+    """The text since the last frame, and the count and time since the first token."""
+
+    def __init__(self, turn: int) -> None:
+        self._turn = turn
+        self._pieces: list[str] = []
+        self._tokens = 0
+        self._first = 0.0
+
+    def add(self, text: str) -> None:
+        if not self._tokens:
+            self._first = time.perf_counter()
+        self._tokens += 1
+        self._pieces.append(text)
+
+    def add_tail(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def take(self) -> ReplyGrowth:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        seconds = time.perf_counter() - self._first if self._tokens else 0.0
+        return ReplyGrowth(self._turn, text, self._tokens, seconds)
 
 
 class _Frame:

@@ -19,6 +19,8 @@ from app.ui.states import ModelInfo
 from app.ui.theme import UNIT, Colours, scaled_font
 from app.ui.wording import precision_explained, where_it_runs
 
+_NARROW = 140 * UNIT
+
 
 class Header(QFrame):
     """Shows; what its buttons do is for others to decide."""
@@ -75,6 +77,15 @@ class Header(QFrame):
         self.new_chat.setIcon(icon("new-chat", colours.text))
         self.panel.setIcon(icon("sliders", colours.text))
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow window the icons speak for themselves and the model's name keeps its room."""
+        super().resizeEvent(event)
+        style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+        if self.width() < _NARROW:
+            style = Qt.ToolButtonStyle.ToolButtonIconOnly
+        for button in (self.new_chat, self.panel):
+            button.setToolButtonStyle(style)
+
     def _button(self, text: str, tip: str) -> QToolButton:
         button = QToolButton()
         button.setText(text)
@@ -111,7 +122,7 @@ class _ElidedLabel(QLabel):
 
     def _elide(self) -> None:
         metrics = QFontMetrics(self.font())
-        text = metrics.elidedText(self._whole, Qt.TextElideMode.ElideMiddle, self.width())
+        text = metrics.elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width())
         if self.width() >= metrics.horizontalAdvance(self._whole):
             text = self._whole
         super().setText(text)

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QByteArray, QEvent, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMessageBox, QVBoxLayout, QWidget
 
@@ -46,7 +46,7 @@ class MainWindow(QMainWindow):
         self._set_keys()
         self._dialog: QMessageBox | None = None
         self._no_model = ""
-        self._painted = False
+        self.header.installEventFilter(self)
         self._had_room = True
         self.composer.setFocus()
 
@@ -155,13 +155,12 @@ class MainWindow(QMainWindow):
             self._had_room = room
             self.header.panel.setChecked(room)
 
-    def event(self, event: QEvent) -> bool:
-        """Say when the window was on screen for the first time."""
-        result = super().event(event)
-        if event.type() == QEvent.Type.Paint and not self._painted:
-            self._painted = True
-            QTimer.singleShot(0, self.first_painted.emit)
-        return result
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Say when a part of the window was drawn for the first time."""
+        if event.type() == QEvent.Type.Paint:
+            watched.removeEventFilter(self)
+            QTimer.singleShot(0, self.first_painted.emit)  # once the rest is drawn, too
+        return False
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember the place of the window; it closes at once."""

@@ -117,7 +117,8 @@ class OptionSlider(QWidget):
         self.box.setRange(low, high)
         self.box.setDecimals(2)
         self.box.setSingleStep(0.05)
-        self.box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
+        # The style sheet makes the arrows nothing wide: without arrows Qt hides the number, too.
+        self.box.lineEdit().setTextMargins(2 * UNIT, 0, 2 * UNIT, 0)
         self.box.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.box.setKeyboardTracking(False)
         self.box.setMinimumWidth(15 * UNIT)

@@ -210,7 +210,7 @@ QToolButton#jumpToLatest:hover {{ background: {c.hover}; }}
 QToolButton#jumpToLatest:focus {{ border-color: {c.accent}; }}
 
 QDoubleSpinBox {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
-    border-radius: {u + 2}px; padding: {u // 2 + 1}px {u + 2}px;
+    border-radius: {u + 2}px; padding: {u // 2 + 1}px 0;
     selection-background-color: {c.selection}; selection-color: {c.text}; }}
 QDoubleSpinBox:focus {{ border-color: {c.accent}; }}
 QDoubleSpinBox::up-button, QDoubleSpinBox::down-button {{ width: 0; height: 0; border: none; }}

@@ -10,14 +10,21 @@ def _tr(text: str) -> str:
     return QCoreApplication.translate("wording", text)
 
 
+def _locale() -> QLocale:
+    """The user's; where none is set, English, the language that the words are in."""
+    locale = QLocale()
+    unset = locale.language() == QLocale.Language.C
+    return QLocale(QLocale.Language.English) if unset else locale
+
+
 def whole(number: int) -> str:
     """A count with its thousands set apart as the user's language does."""
-    return QLocale().toString(number)
+    return _locale().toString(number)
 
 
 def decimal(number: float, places: int) -> str:
     """A number with so many places, in the user's language."""
-    return QLocale().toString(number, "f", places)
+    return _locale().toString(number, "f", places)
 
 
 def end_of_reply(finished: Finished) -> str:

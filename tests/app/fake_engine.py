@@ -4,6 +4,7 @@ Run as a program it shows the window with this engine: `python fake_engine.py --
 """
 
 import argparse
+import re
 import sys
 import tempfile
 import threading
@@ -82,7 +83,7 @@ class FakeEngine:
                 yield self._finished("stopped", [], began)
                 return
         yield PromptProgress(self.prompt_tokens, self.prompt_tokens, 0)
-        pieces = self.reply_text.replace(" ", "\0 ").split("\0") if self.reply_text else []
+        pieces = re.findall(r"\s*\S+|\s+$", self.reply_text)
         said: list[str] = []
         for number, piece in enumerate(pieces):
             if cancel.is_set():
