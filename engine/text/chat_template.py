@@ -38,8 +38,7 @@ _PROBE = (
     Message("user", "Three"),
 )
 
-# Whatever a template may do wrong while it is read or run; a bug of ours is none of these but in
-# the last four, and a template is more likely to be wrong than its reader.
+# Whatever may come out of reading or running a program that someone else wrote.
 _FAULTS = (
     jinja2.TemplateError,
     ArithmeticError,
