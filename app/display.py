@@ -41,12 +41,14 @@ def missing_library_sentence(message: str) -> str:
     name = re.match(r"\s*(lib[\w.+-]+)", message)
     if name is None:
         return f"A system library is missing: {message} {_OTHER_WAY}"
-    # Debian's rule: the name and the number of its version, libfoo.so.1 -> libfoo1.
+    # Debian's rule: the name and its version's number, with a dash between two digits:
+    # libfoo.so.1 -> libfoo1, libx11.so.6 -> libx11-6, libfoo-2.0.so.0 -> libfoo2.0-0.
     stem, _, version = name[1].partition(".so.")
-    package = f"{stem.lower()}{'-' if stem[-1:].isdigit() else ''}{version.partition('.')[0]}"
+    stem = re.sub(r"-(?=\d)", "", stem.lower()).replace("_", "-")
+    package = f"{stem}{'-' if stem[-1:].isdigit() else ''}{version.partition('.')[0]}"
     return (
         f"The system library {name[1]} is missing, so no window can be shown. On Debian or "
-        f"Ubuntu, install it with: sudo apt install {package.replace('_', '-')}"
+        f"Ubuntu, install it with: sudo apt install {package}"
     )
 
 
