@@ -50,8 +50,8 @@ class Start:
 def open_engine(*args: Any, **options: Any) -> LoadedEngine:
     """Load a model; runs on the engine's thread, which is where torch is imported."""
     import_order.before_torch()
-    from engine.load import load
-
+    with import_order.unswept():
+        from engine.load import load
     return load(*args, **options)
 
 
@@ -152,7 +152,7 @@ class Smoldesk(QObject):
         model.progressed.connect(status.show_loading)
         model.became_ready.connect(header.show_model)
         model.became_ready.connect(panel.model.show_model)
-        model.became_ready.connect(window.forget_no_model)
+        model.load_requested.connect(window.forget_no_model)
         model.became_ready.connect(chat.on_model_ready)
         model.failed.connect(self._on_model_failed)
 

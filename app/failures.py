@@ -96,7 +96,7 @@ def explain(error: BaseException) -> Failure:
     _log.error("A bug\n%s", details)
     return Failure(
         "Something went wrong inside Smoldesk.",
-        "You can go on. If it happens again, please report it with the details.",
+        "Please try again. If it happens once more, report it with the details.",
         details,
     )
 

@@ -2,8 +2,10 @@
 
 import contextlib
 import ctypes
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,6 +37,21 @@ def before_torch() -> None:
     )
     with contextlib.suppress(OSError):  # the import of torch will say it better
         ctypes.CDLL(str(folder / name))
+
+
+@contextlib.contextmanager
+def unswept() -> Iterator[None]:
+    """For the import of torch: what it leaves in memory is never searched for garbage.
+
+    Its some hundred thousand objects stay for good, and every full search of them would stop all
+    threads, the window's too, for a tenth of a second.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _torch_libraries() -> Path | None:

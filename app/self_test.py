@@ -17,7 +17,7 @@ from app.bootstrap import Smoldesk, Start, run
 from app.ui.states import Failure, ModelInfo, Turn
 
 QUESTION = "What is the capital of France?"
-MAX_NEW_TOKENS = 32
+MAX_NEW_TOKENS = 24
 TIME_LIMIT = 180  # seconds
 _IMPORTED_AT = time.perf_counter()
 

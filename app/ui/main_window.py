@@ -103,12 +103,14 @@ class MainWindow(QMainWindow):
     @Slot(object)
     def tell_no_model(self, failure: Failure) -> None:
         """Say why there is no model, and offer to try again."""
+        if failure.details:
+            self.show_bug(failure)
         self._no_model = f"{failure.what} {failure.remedy}".strip()
         self.notice.tell(self._no_model, self.tr("Try again"), self.load_requested.emit)
 
     @Slot()
     def forget_no_model(self) -> None:
-        """There is a model after all."""
+        """There is a model after all, or it is being loaded once more."""
         self.notice.withdraw(self._no_model)
 
     def offer_previous(self, go_back: Callable[[], None]) -> None:

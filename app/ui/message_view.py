@@ -21,6 +21,7 @@ class TurnView(QWidget):
         super().__init__(parent)
         self.turn_id = turn.id
         self._wants = turn.text
+        self._held_back = ""
         self.question = TextView(self.tr("Your message"))
         self.question.append_text(turn.text)
         self.reply = TextView(self.tr("Reply"))
@@ -52,12 +53,16 @@ class TurnView(QWidget):
 
     def append_reply(self, text: str) -> None:
         """Add what the model has written."""
-        if not text:
+        text = self._held_back + text
+        shown = text.rstrip()
+        # Blank lines wait for what follows them: at the end they would only be a gap.
+        self._held_back = text[len(shown) :]
+        if not shown:
             return
         if self.reply.isHidden():
             self.pending.hide()
             self.reply.show()
-        self.reply.append_text(text)
+        self.reply.append_text(shown)
 
     def end(self, turn: Turn) -> None:
         """Show why there will be no more text, and what it cost or what can be done."""

@@ -204,8 +204,8 @@ QToolButton:checked {{ background: {c.hover}; }}
 QToolButton#deviceChip {{ color: {c.muted}; border: 1px solid {c.border};
     border-radius: {2 * u}px; padding: {u // 2}px {2 * u}px; }}
 QToolButton#deviceChip:focus {{ border-color: {c.accent}; }}
-QToolButton#jumpToLatest {{ background: {c.field}; border: 1px solid {c.border};
-    border-radius: {4 * u}px; padding: {u}px {3 * u}px; }}
+QToolButton#jumpToLatest {{ background: {c.panel}; border: 1px solid {c.groove};
+    border-radius: {3 * u}px; padding: {u}px {3 * u}px; }}
 QToolButton#jumpToLatest:hover {{ background: {c.hover}; }}
 QToolButton#jumpToLatest:focus {{ border-color: {c.accent}; }}
 

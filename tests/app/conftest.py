@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"  # before anything of Qt is imported
-sys.path.insert(0, str(Path(__file__).parent))  # for fake_engine
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this one
 
 import pytest
+from event_loop import pause
 from fake_engine import FakeEngine
-from PySide6.QtCore import QEventLoop, QTimer, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from app.bootstrap import Smoldesk, Start
@@ -20,13 +21,6 @@ ALLOWED_MESSAGES = {
     "This plugin does not support propagateSizeHints()",
     "This plugin does not support raise()",
 }
-
-
-def pause(milliseconds: int) -> None:
-    """Run the event loop for a while. QTest.qWait would do it holding the GIL."""
-    loop = QEventLoop()
-    QTimer.singleShot(milliseconds, loop.quit)
-    loop.exec()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import threading
 from logging.handlers import RotatingFileHandler
 
 import pytest
-from conftest import pause
+from event_loop import pause
 from PySide6.QtCore import Qt, QTimer, qWarning
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton

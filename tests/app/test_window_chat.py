@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from conftest import pause
+from event_loop import pause
 from fake_engine import DEFAULT_REPLY, FakeEngine
 from PySide6.QtCore import QEvent, QMimeData, Qt
 from PySide6.QtGui import QInputMethodEvent, QTextCursor
@@ -131,7 +131,7 @@ def test_stop_ends_the_reply_at_once_and_keeps_what_there_is(open_window, wait_u
     assert time.perf_counter() - began < 0.5
     view = last_view(smoldesk)
     assert view.reply.text().startswith("word word")
-    assert view.reply.text() == smoldesk.chat.turns[-1].finished.text
+    assert view.reply.text() == smoldesk.chat.turns[-1].finished.text.rstrip()
     assert "Stopped by you" in view.footer.text()
     assert smoldesk.window.composer.button.text() == "Send"
 

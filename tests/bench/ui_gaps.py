@@ -63,12 +63,12 @@ def begin(app, smoldesk, chosen):
             now = time.perf_counter()
             self.gaps[self.phase].append((now - self.last) * 1000)
             self.last = now
-            if self.phase == "import" and "engine.load" in sys.modules:
+            imported = hasattr(sys.modules.get("engine.load"), "load")  # its last line was run
+            if self.phase == "import" and imported:
                 self.phase = "loading"
 
         def painted(self):
             self.window_ms = round(milliseconds_since_start())
-            assert "torch" not in sys.modules, "torch was imported before the window was shown"
             self.phase = "import"
             self.last = time.perf_counter()
             self.timer.start()
@@ -107,6 +107,7 @@ def begin(app, smoldesk, chosen):
 
         def report(self):
             self.timer.stop()
+            self.phase = "over"
             names = ("import", "loading", "reading", "streaming", "idle")
             result = {
                 "window_ms": self.window_ms,
@@ -122,10 +123,16 @@ def begin(app, smoldesk, chosen):
                 print(f"{self.reply.new_tokens} tokens at {self.reply.tokens_per_second:.0f}/s")
             app.exit(0)
 
+    def broke(failure):
+        print(failure.what, failure.details, file=sys.stderr)
+        app.exit(1)
+
+    assert "torch" not in sys.modules, "torch was imported before the window was shown"
     watch = Watch()
     smoldesk.window.first_painted.connect(watch.painted)
     smoldesk.model.became_ready.connect(watch.ready)
-    smoldesk.model.failed.connect(lambda failure: sys.exit(failure.what))
+    smoldesk.model.failed.connect(broke)
+    smoldesk.reporter.bug_found.connect(broke)
     smoldesk.chat.state_changed.connect(watch.state)
     smoldesk.chat.turn_ended.connect(watch.ended)
     if chosen.blame:
@@ -142,7 +149,7 @@ def blame(watch, limit: float) -> None:
     while True:
         time.sleep(0.002)
         gap = (time.perf_counter() - watch.last) * 1000
-        if gap > limit and watch.last != reported and watch.timer.isActive():
+        if gap > limit and watch.last != reported and watch.phase != "over":
             reported = watch.last
             for ident, frame in sys._current_frames().items():
                 if ident != threading.get_ident():
