@@ -174,7 +174,8 @@ QLabel[role="danger"] {{ color: {c.danger}; }}
 #composerText {{ background: transparent; border: none; color: {c.text};
     selection-background-color: {c.selection}; selection-color: {c.text}; }}
 
-QPushButton {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
+QPushButton {{ outline: none; background: {c.field}; color: {c.text};
+    border: 1px solid {c.border};
     border-radius: {2 * u}px; padding: {u + 2}px {3 * u}px; }}
 QPushButton:hover {{ background: {c.hover}; }}
 QPushButton:focus, QToolButton:focus {{ border: 1px solid {c.accent}; }}
