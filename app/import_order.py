@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from engine.openmp import share_cores
+
 
 def before_qt() -> None:
     """Windows: torch 2.9 and later, imported after Qt, fail to load their libraries.
@@ -29,6 +31,7 @@ def before_torch() -> None:
 
     `import torch` holds the GIL while the loader works, some hundred milliseconds; ctypes does not.
     """
+    share_cores()
     folder = _torch_libraries()
     if folder is None or "torch" in sys.modules:
         return

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from engine.errors import EngineError, OptionsError
 from engine.messages import Message
+from engine.openmp import share_cores
 from engine.options import SamplingOptions
 
 USAGE_ERROR = 2
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A reply may hold any character; a terminal that cannot show it gets a replacement.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     wish = _parser().parse_args(arguments)
+    share_cores()
     try:
         wish.run(wish)
         sys.stdout.flush()

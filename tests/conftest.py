@@ -6,11 +6,12 @@ from pathlib import Path
 
 # Before anything of the project is imported: tests never touch the user's own folders, except to
 # read the default model that the set-up fetched there.
+from engine.openmp import share_cores
 from engine.places import models_dir
 
 REAL_MODELS_DIR = models_dir()
 os.environ["SMOLDESK_HOME"] = tempfile.mkdtemp(prefix="smoldesk-tests-")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+share_cores()
 
 import pytest  # noqa: E402
 
