@@ -27,12 +27,14 @@ from app.settings import (  # noqa: E402
 )
 from app.ui.icons import window_icon  # noqa: E402
 from app.ui.main_window import MainWindow  # noqa: E402
-from app.ui.states import ChatState, Failure  # noqa: E402
+from app.ui.states import ChatState, Failure, ModelState  # noqa: E402
 from app.ui.theme import Appearance  # noqa: E402
 from app.worker import EngineOpener, EngineWorker, LoadedEngine  # noqa: E402
 from engine.options import LiveOptions, SamplingOptions  # noqa: E402
 
 PATIENCE = 1500  # ms that what still runs gets to end by itself when the program quits
+
+UNSEEN = 1000  # ms after which a window that was not drawn no longer keeps the model waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,13 @@ class Smoldesk(QObject):
         """Show the window; the engine starts once it is on screen."""
         self.window.restore(read_geometry(self._start.config_dir))
         self.window.show()
-        # Should no one ever look (a locked screen), the model is loaded all the same.
-        QTimer.singleShot(1000, self.model.load)
+        QTimer.singleShot(UNSEEN, self._load_unseen)
+
+    @Slot()
+    def _load_unseen(self) -> None:
+        """Should the window not be drawn (a locked screen), the model is loaded all the same."""
+        if self.model.state is ModelState.NONE:
+            self.model.load()
 
     @Slot()
     def save_settings(self) -> None:

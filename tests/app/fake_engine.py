@@ -48,12 +48,14 @@ class FakeEngine:
     deaf: bool = False  # never looks at cancel while loading, as an import does
     name: str = "SmolLM2-135M-Instruct"
     device: FakeDevice = field(default_factory=FakeDevice)
+    loads: int = 0
     prompts: list[tuple[Message, ...]] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     threads_seen: set[str] = field(default_factory=set)
 
     def load(self, model=None, *, device, precision, progress, cancel) -> "FakeEngine":
         """Like `engine.load.load`."""
+        self.loads += 1
         for step in range(100):
             progress(step / 100)
             time.sleep(self.loading / 100)

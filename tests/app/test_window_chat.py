@@ -233,16 +233,19 @@ def test_a_bug_in_the_engine_ends_the_turn_and_offers_its_details(open_window, w
 def test_a_model_that_cannot_be_loaded_is_said_and_can_be_tried_again(open_window, wait_until):
     engine = FakeEngine(load_error=EngineError("No model is here.", "Fetch one."))
     smoldesk = open_window(engine)
+    pause(1100)
+    assert engine.loads == 1  # not again and again by itself
     notice = smoldesk.window.notice
     wait_until(notice.isVisible)
     assert notice.words.text() == "No model is here. Fetch one."
     assert smoldesk.window.status.words.text() == "There is no model to answer."
-    ask(smoldesk, "anyone?")
-    wait_until(lambda: smoldesk.chat.turns and smoldesk.chat.turns[-1].failure)
-    engine.load_error = None
     QTest.mouseClick(notice.action, Qt.MouseButton.LeftButton)
-    wait_until(lambda: smoldesk.model.state is ModelState.READY)
+    wait_until(lambda: engine.loads == 2 and notice.isVisible())
+    ask(smoldesk, "anyone?")
+    assert notice.isHidden()  # it is said once, where the reply should have been
+    wait_until(lambda: smoldesk.chat.turns and smoldesk.chat.turns[-1].failure)
     assert notice.isHidden()
+    engine.load_error = None
     retry = last_view(smoldesk).failure_box.findChildren(QPushButton)[0]
     QTest.mouseClick(retry, Qt.MouseButton.LeftButton)
     wait_until(lambda: ready(smoldesk))
