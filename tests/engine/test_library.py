@@ -145,8 +145,11 @@ def test_a_model_is_found_by_name_by_file_and_by_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "spec", ["nothing", "", " ", "~nobody/x", "a\0b", "x" * 10_000, "../..", "/nowhere/x.gguf"]
 )
-def test_what_is_not_there_says_how_to_get_a_model(tmp_path, spec):
+def test_what_is_not_there_says_how_to_get_a_model(tmp_path, monkeypatch, spec):
     add_gguf(tmp_path, "here")
+    empty = tmp_path / "some" / "folder"
+    empty.mkdir(parents=True)
+    monkeypatch.chdir(empty)  # some of these are relative
     with pytest.raises(ModelNotFoundError):
         find_model(spec, tmp_path)
 
