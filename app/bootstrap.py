@@ -53,7 +53,7 @@ def open_engine(*args: Any, **options: Any) -> LoadedEngine:
     """Load a model; runs on the engine's thread, which is where torch is imported."""
     import_order.before_torch()
     with import_order.unswept():
-        from engine.load import load
+        from engine.loading import load
     return load(*args, **options)
 
 

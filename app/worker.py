@@ -62,7 +62,7 @@ class Conversation(Protocol):
 
 
 class LoadedEngine(Protocol):
-    """The part of `engine.load.Engine` that is used here."""
+    """The part of `engine.loading.Engine` that is used here."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class LoadedEngine(Protocol):
         ...
 
 
-EngineOpener = Callable[..., LoadedEngine]  # engine.load.load, or a test's
+EngineOpener = Callable[..., LoadedEngine]  # engine.loading.load, or a test's
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,8 +20,8 @@ _HOMES = {
     "generate": "engine.model.generate",
     "Tokenizer": "engine.text.tokenizer",
     "Session": "engine.session",
-    "Engine": "engine.load",
-    "load": "engine.load",
+    "Engine": "engine.loading",
+    "load": "engine.loading",
 }
 
 __all__ = sorted(_HOMES)

@@ -123,7 +123,7 @@ def tokenize(wish: argparse.Namespace) -> None:
     """A text's token ids."""
     from engine.files.library import find_model
     from engine.files.weights import read_config
-    from engine.load import load_text
+    from engine.loading import load_text
     from engine.places import models_dir
 
     path = find_model(wish.model, models_dir()).path
@@ -261,7 +261,7 @@ def _options(wish: argparse.Namespace) -> SamplingOptions:
 
 
 def _load(wish: argparse.Namespace) -> Any:
-    from engine.load import load
+    from engine.loading import load
 
     return load(wish.model, device=wish.device, precision=wish.precision, threads=wish.threads)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from engine.events import Finished
-from engine.load import Engine
+from engine.loading import Engine
 from engine.options import SamplingOptions
 
 _TEXT = "The quick brown fox jumps over the lazy dog, and then it sits down by the river. "

@@ -63,7 +63,7 @@ def begin(app, smoldesk, chosen):
             now = time.perf_counter()
             self.gaps[self.phase].append((now - self.last) * 1000)
             self.last = now
-            imported = hasattr(sys.modules.get("engine.load"), "load")  # its last line was run
+            imported = hasattr(sys.modules.get("engine.loading"), "load")  # its last line was run
             if self.phase == "import" and imported:
                 self.phase = "loading"
 

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from engine.bench import measure
-from engine.load import Engine, load
+from engine.loading import Engine, load
 from engine.model.config import ModelConfig
 
 

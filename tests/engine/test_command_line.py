@@ -165,12 +165,3 @@ def test_a_prompt_longer_than_the_context_is_refused(cli, tmp_path):
     dialog = tmp_path / "long.json"
     dialog.write_text(json.dumps([{"role": "user", "content": "word " * 9000}]))
     assert_one_line_error(cli("complete", "--messages", str(dialog)), "8,192")
-
-
-def test_the_engine_imports_without_torch_numpy_or_qt():
-    code = (
-        "import sys, engine, engine.errors, engine.messages, engine.events, engine.options, "
-        "engine.places; print([m for m in ('torch', 'numpy', 'PySide6') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.events import Finished
-from engine.load import load
+from engine.loading import load
 from engine.messages import Message
 from engine.options import SamplingOptions
 

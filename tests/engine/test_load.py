@@ -16,7 +16,7 @@ from engine.errors import (
     TemplateError,
 )
 from engine.events import Finished
-from engine.load import load
+from engine.loading import load
 from engine.messages import Message
 from engine.options import SamplingOptions
 from engine.text.tokenizer import tokenizer_json

@@ -12,7 +12,7 @@ import torch
 from engine.errors import DeviceError, PromptTooLongError
 from engine.events import Finished, PromptProgress, Token
 from engine.files.weights import read_config
-from engine.load import load_text
+from engine.loading import load_text
 from engine.messages import Message
 from engine.model.config import ModelConfig
 from engine.model.llama import Llama
