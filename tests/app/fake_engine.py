@@ -54,7 +54,7 @@ class FakeEngine:
     threads_seen: set[str] = field(default_factory=set)
 
     def load(self, model=None, *, device, precision, progress, cancel) -> "FakeEngine":
-        """Like `engine.load.load`."""
+        """Like `engine.loading.load`."""
         self.loads += 1
         for step in range(100):
             progress(step / 100)
