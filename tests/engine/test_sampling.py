@@ -277,12 +277,10 @@ def test_the_chi_squared_bound_is_the_tabulated_one() -> None:
     assert critical_chi_squared(9) == pytest.approx(33.720, rel=0.03)
 
 
-def slow_reference(
-    logits: np.ndarray, history: list[int], chosen: SamplingOptions, *, slack: float = 0.0
-) -> tuple[list[int], np.ndarray]:
-    """Ids and probabilities by the rules, in fp64 with a full sort; `slack` moves the boundaries
-    of top-p and min-p so that fewer tokens survive.
-    """
+def slowly_penalised(
+    logits: np.ndarray, history: list[int], chosen: SamplingOptions
+) -> list[float]:
+    """The penalties as the rule reads, in fp64."""
     scores = [float(x) for x in logits]
     window = chosen.repetition_window
     recent = history[-window:] if window else []
@@ -291,6 +289,16 @@ def slow_reference(
         x = x * penalty if x <= 0 else x / penalty
         x -= recent.count(token_id) * chosen.frequency_penalty + chosen.presence_penalty
         scores[token_id] = x
+    return scores
+
+
+def slow_reference(
+    logits: np.ndarray, history: list[int], chosen: SamplingOptions, *, slack: float = 0.0
+) -> tuple[list[int], np.ndarray]:
+    """Ids and probabilities by the rules, in fp64 with a full sort; `slack` moves the boundaries
+    of top-p and min-p so that fewer tokens survive.
+    """
+    scores = slowly_penalised(logits, history, chosen)
     order = sorted(range(len(scores)), key=lambda token_id: (-scores[token_id], token_id))
     first = 1.0 if chosen.temperature_last else chosen.temperature
     top = scores[order[0]]
@@ -369,8 +377,7 @@ def test_survivors_and_probabilities_equal_the_slow_reference(
 
 def near_tie(situation: tuple[np.ndarray, list[int], SamplingOptions]) -> bool:
     """Whether two unequal scores differ by no more than fp32 rounding does."""
-    logits, history, chosen = situation
-    gaps = np.diff(np.sort(penalise(logits.astype(np.float64), history, chosen)))
+    gaps = np.diff(np.sort(slowly_penalised(*situation)))
     return bool(((gaps > 0) & (gaps < 1e-4)).any())
 
 
