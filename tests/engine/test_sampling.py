@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.options import SamplingOptions
@@ -360,13 +360,13 @@ def test_probabilities_sum_to_one_and_fall_and_one_survives(
 def test_survivors_and_probabilities_equal_the_slow_reference(
     situation: tuple[np.ndarray, list[int], SamplingOptions],
 ) -> None:
+    # Distinct fp64 scores may be equal in fp32, and then stand on either side of a top-k cut.
+    assume(not near_tie(situation))
     found = candidates(*situation)
     fewest, _ = slow_reference(*situation, slack=1e-5)
     most, expected = slow_reference(*situation, slack=-1e-5)
     possible = int((expected > 1e-37).sum())  # below, the sampler calls a token impossible
-    # Distinct fp64 scores may be equal in fp32, so near-ties may be either side of a top-k cut.
-    assert min(len(fewest), possible) <= len(found.ids) or near_tie(situation)
-    assert len(found.ids) <= len(most) or near_tie(situation)
+    assert min(len(fewest), possible) <= len(found.ids) <= len(most)
     scale = expected[: len(found.ids)].sum()
     for token_id, probability in zip(found.ids.tolist(), found.probabilities, strict=True):
         if token_id in most:
