@@ -147,7 +147,11 @@ class Decoder(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        # Made from given numbers, an embedding does not draw any of its own; `Llama` does.
+        numbers = torch.empty(config.vocab_size, config.hidden_size)
+        self.embed_tokens: nn.Embedding = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+            numbers, freeze=False
+        )
         self.layers = nn.ModuleList(
             Block(config, layer) for layer in range(config.num_hidden_layers)
         )
@@ -167,9 +171,10 @@ class Llama(nn.Module):
             if config.tie_word_embeddings
             else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         )
-        for module in self.modules():
-            if isinstance(module, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(module.weight, std=config.initializer_range)
+        if self.device.type != "meta":  # where drawing imports torch's compiler, for nothing
+            for module in self.modules():
+                if isinstance(module, (nn.Linear, nn.Embedding)):
+                    nn.init.normal_(module.weight, std=config.initializer_range)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -163,3 +165,14 @@ def test_a_model_with_a_larger_tokenizer_than_vocabulary_is_refused(hub, tiny_mo
     tiny_models.write_safetensors(hub, config, tiny_models.random_state(config))
     with pytest.raises(ModelFileError, match="tokenizer knows 260 tokens"):
         load(hub, **CPU)
+
+
+def test_loading_does_not_import_torchs_compiler(forms):
+    """It is a second of imports that an engine without it never needs."""
+    code = (
+        "import sys; from engine.loading import load; "
+        f"load({str(forms['gguf'])!r}, device='cpu', threads=1); "
+        "print([m for m in ('torch._dynamo', 'sympy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
