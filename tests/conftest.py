@@ -14,6 +14,13 @@ os.environ["SMOLDESK_HOME"] = tempfile.mkdtemp(prefix="smoldesk-tests-")
 share_cores()
 
 import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+# A busy machine, or the first run in a new clone, is slow; that says nothing about the code.
+settings.register_profile(
+    "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
