@@ -80,8 +80,8 @@ class Smoldesk(QObject):
         self.chat = ChatController(LiveOptions(options), parent=self)
         self.model = ModelController(
             start.model,
-            _choice(start.device or self.settings.device),
-            _choice(start.precision or self.settings.precision),
+            start.device or os.environ.get("SMOLDESK_DEVICE") or self.settings.device,
+            start.precision or os.environ.get("SMOLDESK_PRECISION") or self.settings.precision,
             parent=self,
         )
         self.worker = EngineWorker(opener)
@@ -294,7 +294,3 @@ def _leave(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
-
-
-def _choice(value: str) -> str | None:
-    return None if value == "auto" else value

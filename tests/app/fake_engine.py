@@ -49,6 +49,7 @@ class FakeEngine:
     name: str = "SmolLM2-135M-Instruct"
     device: FakeDevice = field(default_factory=FakeDevice)
     loads: int = 0
+    chosen: tuple[str | None, str | None] = (None, None)  # device and precision asked for
     prompts: list[tuple[Message, ...]] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     threads_seen: set[str] = field(default_factory=set)
@@ -56,6 +57,7 @@ class FakeEngine:
     def load(self, model=None, *, device, precision, progress, cancel) -> "FakeEngine":
         """Like `engine.loading.load`."""
         self.loads += 1
+        self.chosen = (device, precision)
         for step in range(100):
             progress(step / 100)
             time.sleep(self.loading / 100)

@@ -19,6 +19,27 @@ def test_what_was_chosen_is_found_again(tmp_path):
     assert os.listdir(tmp_path / "new" / "folder") == ["settings.json"]
 
 
+def test_a_flag_goes_before_the_environment_and_that_before_a_setting(
+    open_window, wait_until, tmp_path, monkeypatch
+):
+    config = tmp_path / "config"
+    SettingsFile(config).write(Settings(device="mps", precision="fp16"))
+
+    def chosen(**start):
+        engine = FakeEngine()
+        open_window(engine, config=config, **start)
+        wait_until(lambda: engine.loads == 1, "the model to be asked for")
+        return engine.chosen
+
+    monkeypatch.delenv("SMOLDESK_DEVICE", raising=False)
+    monkeypatch.delenv("SMOLDESK_PRECISION", raising=False)
+    assert chosen() == ("mps", "fp16")
+    monkeypatch.setenv("SMOLDESK_DEVICE", "cuda")
+    monkeypatch.setenv("SMOLDESK_PRECISION", "bf16")
+    assert chosen() == ("cuda", "bf16")
+    assert chosen(device="auto", precision="fp32") == ("auto", "fp32")
+
+
 def test_without_a_file_the_defaults_hold_and_nothing_is_written(tmp_path):
     assert SettingsFile(tmp_path).read() == (Settings(), None)
     assert os.listdir(tmp_path) == []
