@@ -9,14 +9,19 @@ tokens per second; `ratio` is ours divided by transformers'.
 import argparse
 import json
 import time
+import warnings
 from statistics import median
 
-import torch
-import transformers
+from engine.openmp import share_cores
 
-from engine.bench import measure
-from engine.loading import Engine, load
-from engine.model.config import ModelConfig
+share_cores()  # before torch, as the program does
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+from engine.bench import measure  # noqa: E402
+from engine.loading import Engine, load  # noqa: E402
+from engine.model.config import ModelConfig  # noqa: E402
 
 
 def reference(engine: Engine) -> transformers.LlamaForCausalLM:
@@ -84,6 +89,7 @@ def compare(precision: str, *, prompt_tokens: int, new_tokens: int, rounds: int)
 
 def main() -> None:
     """Print the comparison for both precisions."""
+    warnings.filterwarnings("ignore", category=FutureWarning)  # renamed arguments of its cache
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--prompt-tokens", type=int, default=512)
