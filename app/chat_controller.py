@@ -208,9 +208,11 @@ def _dialog(turns: list[Turn]) -> list[Message]:
     """The messages the model is to know: a question that got no reply at all is left out."""
     messages: list[Message] = []
     for turn in turns:
-        if turn.finished is None and not turn.reply_text:
+        if turn.finished is not None:
+            reply = turn.finished.message()
+        elif turn.reply_text:
+            reply = Message("assistant", turn.reply_text)
+        else:
             continue
-        ids = turn.finished.token_ids if turn.finished is not None else None
-        reply = turn.finished.text if turn.finished is not None else turn.reply_text
-        messages += [Message("user", turn.text), Message("assistant", reply, ids)]
+        messages += [Message("user", turn.text), reply]
     return messages

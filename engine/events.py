@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.messages import Message
+
 FinishReason = Literal[
     "end_of_turn",  # the model ended its turn
     "length",  # the maximum number of new tokens
@@ -72,6 +74,11 @@ class Finished:
     statistics: Statistics
     end_id: int | None = None
     error: str = ""
+
+    def message(self) -> Message:
+        """The reply as a part of the dialog. After a stop text its ids say more than was shown."""
+        ids = None if self.reason == "stop_text" else self.token_ids
+        return Message("assistant", self.text, ids)
 
 
 Event = PromptProgress | Token | Finished

@@ -83,9 +83,9 @@ class Session:
 
         LiveOptions are read anew for every token; seed and stop texts are fixed at the start.
         `cancel` ends the reply within one token. `top` asks for that many raw logits a token.
-        Raises PromptTooLongError before anything is read.
+        Raises PromptTooLongError or, for ids that do not exist, ValueError before anything is read.
         """
-        self._check_length(prompt_ids)
+        self._check(prompt_ids)
         live = (
             options
             if isinstance(options, LiveOptions)
@@ -98,7 +98,7 @@ class Session:
 
         Raises PromptTooLongError.
         """
-        self._check_length(prompt_ids)
+        self._check(prompt_ids)
         run = _Run(list(prompt_ids), LiveOptions(SamplingOptions()), CancelEvent(), top)
         reading = self._read_prompt(run)
         while True:
@@ -107,9 +107,11 @@ class Session:
             except StopIteration as end:
                 return top_logits(end.value, top)
 
-    def _check_length(self, prompt_ids: Sequence[int]) -> None:
+    def _check(self, prompt_ids: Sequence[int]) -> None:
         if not prompt_ids:
             raise ValueError("the prompt holds no tokens")
+        if min(prompt_ids) < 0 or max(prompt_ids) >= self._runner.vocab_size:
+            raise ValueError(f"token ids go from 0 to {self._runner.vocab_size - 1}")
         if len(prompt_ids) >= self.context_length:
             raise PromptTooLongError(
                 f"This is {len(prompt_ids):,} tokens long, and the model can remember "

@@ -50,7 +50,7 @@ def talk(
             except EngineError as error:
                 on_error(error)
                 continue
-            messages = [*asked, Message("assistant", finished.text, finished.token_ids)]
+            messages = [*asked, finished.message()]
             on_finished(finished)
 
 

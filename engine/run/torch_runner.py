@@ -40,6 +40,11 @@ class TorchRunner:
         """How many tokens the model can remember."""
         return self._model.config.max_position_embeddings
 
+    @property
+    def vocab_size(self) -> int:
+        """How many token ids the model knows."""
+        return self._model.config.vocab_size
+
     def truncate(self, length: int) -> None:
         """Forget all tokens from position `length` on."""
         if self._cache is not None:

@@ -101,7 +101,7 @@ def assert_same_reply(warm: Session, cold: Session, messages: list[Message]) -> 
 
 def replied(session: Session, messages: list[Message]) -> list[Message]:
     _, finished = finish(session.reply(messages, GREEDY))
-    return [*messages, Message("assistant", finished.text, finished.token_ids)]
+    return [*messages, finished.message()]
 
 
 FIRST = [user("What is a tide?"), Message("assistant", "Water that moves."), user("And why?")]
@@ -260,6 +260,27 @@ def test_a_stop_text_ends_the_reply_before_it(new_session):
     _, finished = finish(new_session().reply(FIRST, options))
     assert finished.reason == "stop_text"
     assert finished.text == free.text[: free.text.index(stop)]
+
+
+def test_after_a_stop_text_the_model_remembers_what_was_shown_and_no_more(new_session):
+    session = new_session()
+    _, free = finish(session.reply(FIRST, GREEDY))
+    stop = free.text[len(free.text) // 2 :][:3]
+    options = SamplingOptions(temperature=0, max_new_tokens=8, stop_texts=(stop,))
+    _, finished = finish(session.reply(FIRST, options))
+    following = [*FIRST, finished.message(), user("Go on.")]
+    shown = [*FIRST, Message("assistant", finished.text), user("Go on.")]
+    assert session.prompt_ids(following) == session.prompt_ids(shown)
+
+
+@pytest.mark.parametrize("ids", [[], [-1], [5, 49152]])
+def test_ids_that_do_not_exist_are_refused_before_anything_is_read(new_session, ids):
+    session = new_session()
+    replied(session, FIRST)
+    for ask in (session.complete, lambda ids: session.next_logits(ids, top=3)):
+        with pytest.raises(ValueError, match="token"):
+            ask(ids)
+    assert_same_reply(session, new_session(), FIRST)
 
 
 def test_a_loop_is_ended_unless_that_is_switched_off(new_session):
