@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import json
 import os
+import reprlib
 import sys
 import time
 from collections.abc import Sequence
@@ -290,7 +291,9 @@ def _ids(text: str) -> list[int]:
     try:
         ids = [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
-        raise OptionsError(f"{text!r} is not a list of token ids.", 'Write "504 3575".') from None
+        raise OptionsError(
+            f"{reprlib.repr(text)} is not a list of token ids.", 'Write "504 3575".'
+        ) from None
     if not ids:
         raise OptionsError("There are no token ids.", 'Write "504 3575".')
     return ids
@@ -300,15 +303,15 @@ def _check_ids(ids: Sequence[int], vocab_size: int) -> None:
     for token_id in ids:
         if not 0 <= token_id < vocab_size:
             raise OptionsError(
-                f"There is no token {token_id}.", f"Ids go from 0 to {vocab_size - 1:,}."
+                f"There is no token {reprlib.repr(token_id)}.",
+                f"Ids go from 0 to {vocab_size - 1:,}.",
             )
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 up, not {text[:40]!r}")
+    return int(text)
 
 
 def _finished_as_dict(finished: Any) -> dict[str, Any]:

@@ -68,7 +68,9 @@ class SamplingOptions:
         if seed is not None and (
             isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63
         ):
-            raise OptionsError(f"The seed is {seed!r}.", "It must be a whole number from 0 up.")
+            raise OptionsError(
+                f"The seed is {seed!r}.", f"It must be a whole number from 0 to {2**63 - 1:,}."
+            )
         if len(self.stop_texts) > MAX_STOP_TEXTS:
             raise OptionsError("There are too many stop texts.", f"Use at most {MAX_STOP_TEXTS}.")
         for text in self.stop_texts:

@@ -79,9 +79,9 @@ class ModelConfig:
         activation = description.get("hidden_act", "silu")
         if activation not in ("silu", "swish"):
             _refuse(f"the activation {_clip(activation)} is not supported, only 'silu'")
-        for name in ("attention_bias", "mlp_bias"):
+        for name in ("attention_bias", "mlp_bias", "quantization_config"):
             if description.get(name):
-                _refuse(f"{name} is on, which is not supported")
+                _refuse(f"it uses {name}, which is not supported")
         if description.get("pretraining_tp", 1) not in (1, None):
             _refuse("pretraining_tp is not 1, which is not supported")
         heads = _whole(description, "num_attention_heads")

@@ -223,6 +223,8 @@ def read_hub_template(folder: Path) -> str | None:
 
 
 def _read_text(path: Path) -> str | None:
+    if path.exists() and not path.is_file():  # a pipe would keep us waiting for ever
+        raise _unreadable(path.name, "is not a file")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

@@ -52,6 +52,8 @@ class Tokenizer:
     def from_file(cls, path: Path | str) -> "Tokenizer":
         """From a tokenizer.json. Raises ModelFileError."""
         path = Path(path)
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting for ever
+            raise ModelFileError(f"{path.name} is not a file.", "Fetch the model again.")
         try:
             with path.open("rb") as file:
                 data = file.read(MAX_FILE_BYTES + 1)

@@ -32,6 +32,7 @@ def assert_one_line_error(result, *words):
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert len(result.stderr) < 500
     for word in words:
         assert word in result.stderr
 
@@ -143,6 +144,8 @@ BAD_INPUT = {
     "a cut dialog": (("complete", "--messages", "broken.json"), ["dialog"]),
     "an unknown role": (("complete", "--messages", "wrong.json"), ["roles"]),
     "a missing dialog": (("complete", "--messages", "none.json"), ["dialog"]),
+    "no number of logits": (("logits", "--ids", "5", "--top", "0"), ["from 1 up"]),
+    "a page of ids": (("logits", "--ids", "x" * 9000), ["token ids"]),
     "words for ids": (("logits", "--ids", "five"), ["token ids"]),
     "a missing argument": (("complete",), ["--help"]),
     "an unknown command": (("dance",), ["--help"]),

@@ -128,8 +128,9 @@ def changed(description: dict, **changes) -> dict:
         ({"model_type": "qwen2"}, "type 'qwen2'"),
         ({"model_type": ...}, "type None"),
         ({"hidden_act": "gelu"}, "activation 'gelu'"),
-        ({"attention_bias": True}, "attention_bias is on"),
-        ({"mlp_bias": True}, "mlp_bias is on"),
+        ({"attention_bias": True}, "uses attention_bias"),
+        ({"mlp_bias": True}, "uses mlp_bias"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "uses quantization_config"),
         ({"tie_word_embeddings": "yes"}, "not true or false"),
     ],
 )

@@ -1,6 +1,7 @@
 """From files to a ready engine: both forms give the same model, and what is wrong is said."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -152,6 +153,25 @@ def test_damaged_models_are_refused_in_plain_words(hub, damage, error):
         load(hub, **CPU)
     assert caught.value.what.endswith(".")
     assert caught.value.remedy.endswith(".")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"],
+)
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(hub, name):
+    (hub / name).unlink(missing_ok=True)
+    os.mkfifo(hub / name)
+    with pytest.raises(EngineError):
+        load(hub, **CPU)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_place_of_a_gguf_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "model.gguf")
+    with pytest.raises(EngineError):
+        load(tmp_path / "model.gguf", **CPU)
 
 
 @pytest.mark.parametrize("wish", [{"precision": "int8"}, {"device": "gpu9"}, {"threads": 0}])
