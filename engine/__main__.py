@@ -21,13 +21,16 @@ from engine.options import SamplingOptions
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+OUTPUT_UNWANTED = 141  # as the shell has it for a program ended by a closed pipe
+
+_DIALOG_FORM = (
+    'A dialog is [{"role": "user", "content": "…"}, …], with roles system, user, assistant.'
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        # A reply may hold any character; a terminal that cannot show it gets a replacement.
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    _settle_streams()
     wish = _parser().parse_args(arguments)
     share_cores()
     try:
@@ -38,11 +41,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has left. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError:  # whoever read our output has left
+        _abandon_output()
+        return OUTPUT_UNWANTED
+    except OSError as error:  # such as a full disk under the output
+        _abandon_output()
+        print(f"smoldesk-cli: The system refused: {error.strerror or error}.", file=sys.stderr)
+        return USAGE_ERROR
     return 0
+
+
+def _settle_streams() -> None:
+    """Make reading and writing text work whatever the terminal can show, or without one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+        else:
+            stream.reconfigure(errors="replace")
+
+
+def _abandon_output() -> None:
+    """Python would complain again when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def chat(wish: argparse.Namespace) -> None:
@@ -208,7 +229,7 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument("--model", help="an installed model's name, or a file or folder")
         if engine:
             sub.add_argument("--device", help="auto, cpu, cuda or mps")
-            sub.add_argument("--precision", help="fp32 or bf16")
+            sub.add_argument("--precision", help="auto, fp32, bf16 or fp16")
             sub.add_argument("--threads", type=int, help="CPU threads")
         return sub
 
@@ -268,22 +289,22 @@ def _load(wish: argparse.Namespace) -> Any:
 
 
 def _read_messages(path: Path) -> list[Message]:
-    what = f"{path} cannot be read as a dialog."
-    form = 'It must hold [{"role": "user", "content": "…"}, …], with roles system, user, assistant.'
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise OptionsError(what, form) from error
+        listed = json.loads(path.read_bytes())  # UTF-8, UTF-16 or UTF-32, it finds out which
+    except OSError as error:
+        raise OptionsError(f"{path} cannot be read: {error.strerror}.", _DIALOG_FORM) from error
+    except (ValueError, RecursionError) as error:
+        raise OptionsError(f"{path} is not valid JSON.", _DIALOG_FORM) from error
     if not isinstance(listed, list) or not listed:
-        raise OptionsError(what, form)
-    for entry in listed:
+        raise OptionsError(f"{path} holds no list of messages.", _DIALOG_FORM)
+    for number, entry in enumerate(listed, 1):
         if (
             not isinstance(entry, dict)
             or entry.keys() != {"role", "content"}
             or entry["role"] not in ("system", "user", "assistant")
             or not isinstance(entry["content"], str)
         ):
-            raise OptionsError(what, form)
+            raise OptionsError(f"Message {number} in {path} is not one.", _DIALOG_FORM)
     return [Message(entry["role"], entry["content"]) for entry in listed]
 
 

@@ -62,6 +62,7 @@ class Statistics:
 class Finished:
     """The last event of every reply. `token_ids` are without `end_id`, which ended the turn.
 
+    For the dialog use `message()`: after a stop text the ids say more than `text` does.
     `text` is the whole text as shown; it equals the joined `Token.text` plus `tail`, the text that
     was still held back when the reply ended.
     """

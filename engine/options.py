@@ -1,6 +1,7 @@
 """How a reply is sampled: one frozen dataclass whose defaults are the documentation."""
 
 import math
+import reprlib
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -54,12 +55,13 @@ class SamplingOptions:
                 continue
             whole = isinstance(low, int)
             kind = int if whole else (int, float)
-            if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
+            endless = isinstance(value, float) and not math.isfinite(value)
+            if isinstance(value, bool) or not isinstance(value, kind) or endless:
                 noun = "a whole number" if whole else "a number"
-                raise OptionsError(f"{name} must be {noun}, not {value!r}.")
+                raise OptionsError(f"{name} must be {noun}, not {reprlib.repr(value)}.")
             if not low <= value <= high:
                 raise OptionsError(
-                    f"{name} is {value}.", f"It must be between {low:,} and {high:,}."
+                    f"{name} is {reprlib.repr(value)}.", f"It must be between {low:,} and {high:,}."
                 )
         for name in ("temperature_last", "end_loops"):
             if not isinstance(getattr(self, name), bool):
@@ -69,8 +71,11 @@ class SamplingOptions:
             isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63
         ):
             raise OptionsError(
-                f"The seed is {seed!r}.", f"It must be a whole number from 0 to {2**63 - 1:,}."
+                f"The seed is {reprlib.repr(seed)}.",
+                f"It must be a whole number from 0 to {2**63 - 1:,}.",
             )
+        if not isinstance(self.stop_texts, tuple):  # a text would be taken for its letters
+            raise OptionsError("The stop texts are not a tuple of texts.")
         if len(self.stop_texts) > MAX_STOP_TEXTS:
             raise OptionsError("There are too many stop texts.", f"Use at most {MAX_STOP_TEXTS}.")
         for text in self.stop_texts:

@@ -57,7 +57,19 @@ class Session:
         return self._runner.max_positions
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """What the model reads for a dialog, up to where its reply begins."""
+        """What the model reads for a dialog, up to where its reply begins.
+
+        Raises TemplateError, and PromptTooLongError for a dialog that cannot fit however it is cut
+        into tokens: cutting megabytes takes seconds.
+        """
+        length = sum(len(message.content) for message in messages)
+        longest = self.context_length * self._tokenizer.longest_token
+        if length > longest or len(messages) > self.context_length:
+            raise PromptTooLongError(
+                f"This is {length:,} characters long, far more than the {self.context_length:,} "
+                "tokens that the model can remember.",
+                "Shorten it, or start a new chat.",
+            )
         return self._template.encode(messages, self._tokenizer)
 
     def reply(

@@ -90,9 +90,10 @@ def load_state_dict(
             files = weight_files(path) if os.path.isdir(path) else [path]
             stored = _safetensors(files, open_files)
         expected = expected_shapes(config)
-        if config.tie_word_embeddings:
-            stored.pop(_LM_HEAD, None)  # a redundant copy of the embedding
+        head = stored.pop(_LM_HEAD, None) if config.tie_word_embeddings else None
         _check_fit(path, stored, expected)
+        if head is not None:
+            _check_tied(path, head, stored["model.embed_tokens.weight"])
 
         total = sum(math.prod(shape) for shape in expected.values())
         done = 0
@@ -226,6 +227,17 @@ def _check_fit(
             f"The weights in {path.name} do not fit the model's description: "
             f"{'; '.join(problems)}.",
             "Get both from the same source again, as safetensors or GGUF.",
+        )
+
+
+def _check_tied(path: Path, head: _Stored, embedding: _Stored) -> None:
+    """Some files repeat a tied head; one of its own would be left out without a word."""
+    dtype = torch.bfloat16  # enough to tell two tables apart
+    if head.shape != embedding.shape or not head.read(dtype).equal(embedding.read(dtype)):
+        raise ModelFileError(
+            f"{path.name} has a {_LM_HEAD} of its own, but the model's description says that it "
+            "is tied to the embedding.",
+            "Get both from the same source again.",
         )
 
 

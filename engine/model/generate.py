@@ -33,10 +33,15 @@ def generate(
     on the left, with `attention_mask` (b, n) 0 there. A row that met an `eos_token_id` goes on as
     `pad_token_id` (default: that eos). Generation ends when all rows have, or when the model's
     positions are full. Each row draws from its own generator, seeded by `seed` and its index, so a
-    row's text does not depend on the others. Raises OptionsError for options out of range.
+    row's text does not depend on the others. Raises OptionsError for options out of range,
+    and ValueError for prompts that do not fit the model.
     """
     options = SamplingOptions(
-        temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=1.0
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
     )
     ends = _as_set(eos_token_id)
     if attention_mask is not None and bool((attention_mask[:, -1] == 0).any()):
@@ -47,7 +52,7 @@ def generate(
     rngs = [new_rng((base + row) % 2**63) for row in range(batch)]
     padding: list[int | None] = [None] * batch  # what a finished row goes on as
     sequence, new_ids, cache = input_ids, input_ids, None
-    for _ in range(min(max_new_tokens, room)):
+    for _ in range(min(max_new_tokens, max(room, 1))):
         output = model(new_ids, attention_mask, cache, use_cache=True, logits_to_keep=1)
         cache = output.past_key_values
         logits = output.logits[:, -1].float().cpu().numpy()  # (b, vocab)

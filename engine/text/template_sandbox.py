@@ -289,7 +289,7 @@ def _strftime_now(form: str) -> str:
 
 def _raise_exception(message: object) -> NoReturn:
     raise TemplateError(
-        f"The model's chat template refuses this conversation: {str(message)[:300]}",
+        f"The model's chat template refuses this conversation: {str(message)[:300].rstrip('.')}.",
         "Change the conversation, or choose another model.",
     )
 

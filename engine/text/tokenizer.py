@@ -39,6 +39,8 @@ class Tokenizer:
         self._tokens = vocabulary.tokens
         self._added = dict(vocabulary.added)
         self.control_ids = vocabulary.control_ids
+        self.longest_token = max(map(len, vocabulary.tokens))
+        """In bytes; no token stands for more characters than that."""
         self._pipeline = _pipeline(vocabulary)
         names = sorted(self._added, key=len, reverse=True)
         self._names = re.compile("|".join(map(re.escape, names))) if names else None

@@ -128,7 +128,7 @@ FILES = {
     "empty.gguf": b"",
     "model.bin": b"\x80\x04pickled",
     "broken.json": b'[{"role": "user"',
-    "wrong.json": b'[{"role": "robot", "content": "x"}]',
+    "wrong.json": b'[{"role": "user", "content": "x"}, {"role": "robot", "content": "x"}]',
 }
 BAD_INPUT = {
     "a web page": ((*SHORT, "--model", "page.gguf"), ["web page"]),
@@ -141,9 +141,10 @@ BAD_INPUT = {
     "an unknown device": ((*SHORT, "--device", "toaster"), ["toaster"]),
     "a temperature out of range": ((*SHORT, "--temperature", "9"), ["temperature"]),
     "a negative seed": ((*SHORT, "--seed", "-1"), ["seed"]),
-    "a cut dialog": (("complete", "--messages", "broken.json"), ["dialog"]),
-    "an unknown role": (("complete", "--messages", "wrong.json"), ["roles"]),
-    "a missing dialog": (("complete", "--messages", "none.json"), ["dialog"]),
+    "a cut dialog": (("complete", "--messages", "broken.json"), ["not valid JSON", "dialog"]),
+    "an unknown role": (("complete", "--messages", "wrong.json"), ["Message 2", "roles"]),
+    "a missing dialog": (("complete", "--messages", "none.json"), ["none.json", "No such file"]),
+    "a folder for a dialog": (("complete", "--messages", "."), ["cannot be read"]),
     "no number of logits": (("logits", "--ids", "5", "--top", "0"), ["from 1 up"]),
     "a page of ids": (("logits", "--ids", "x" * 9000), ["token ids"]),
     "words for ids": (("logits", "--ids", "five"), ["token ids"]),
@@ -157,6 +158,49 @@ def test_bad_input_is_one_line_and_exit_code_2(cli, tmp_path, arguments, words):
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     assert_one_line_error(cli(*arguments, model=False), *words)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_dialog_may_be_in_any_encoding_that_json_is_written_in(cli, tmp_path, encoding):
+    dialog = tmp_path / "dialog.json"
+    dialog.write_text('[{"role": "user", "content": "Ça va ?"}]', encoding=encoding)
+    arguments = ("--messages", str(dialog), "--max-tokens", "1", "--json")
+    answer = json.loads(cli("complete", *arguments).stdout)
+    assert len(answer["prompt_ids"]) == 35
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full disk to offer")
+def test_a_full_disk_under_the_output_is_one_line(home):
+    done = subprocess.run(
+        f"{sys.executable} -m engine models > /dev/full", shell=True, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == "smoldesk-cli: The system refused: No space left on device.\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the shell's own way to close streams")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(home, default_model_path, closed):
+    for command in ("models", f"tokenize hello --model '{default_model_path}'"):
+        done = subprocess.run(f"{sys.executable} -m engine {command} {closed}", shell=True)
+        assert done.returncode == 0
+
+
+def test_an_output_nobody_reads_ends_quietly(home):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "engine", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_letters_that_the_terminal_cannot_show_do_no_harm(cli):
+    done = cli("tokenize", "--json", stdin="caf\u00e9", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    done = cli("tokenize", "café ☕", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("token_id", ["-1", "49152", "99999999999999999999"])

@@ -102,7 +102,9 @@ def test_padding_on_the_right_is_refused(model):
         generate(model, ids, 3, attention_mask=mask)
 
 
-@pytest.mark.parametrize("options", [{"temperature": -1}, {"top_p": 1.5}, {"top_k": -1}])
+@pytest.mark.parametrize(
+    "options", [{"temperature": -1}, {"top_p": 1.5}, {"top_k": -1}, {"seed": -1}, {"seed": 1.5}]
+)
 def test_impossible_options_are_refused(model, options):
     with pytest.raises(OptionsError):
         generate(model, prompts(1, 4), 3, **options)
@@ -113,3 +115,14 @@ def test_top_k_one_is_greedy(model):
     assert generate(model, ids, 10, temperature=1.0, top_k=1, seed=1).equal(
         generate(model, ids, 10, temperature=0)
     )
+
+
+def test_a_prompt_beyond_the_positions_is_refused(model):
+    with pytest.raises(ValueError, match="do not fit 64 positions"):
+        generate(model, prompts(1, 65), 3)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1.5])
+def test_an_impossible_number_of_tokens_is_refused(model, count):
+    with pytest.raises(OptionsError):
+        generate(model, prompts(1, 4), count)

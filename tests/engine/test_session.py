@@ -206,6 +206,18 @@ def test_a_prompt_beyond_the_context_is_refused_and_nothing_is_lost(new_session)
     assert_same_reply(warm, new_session(), FIRST)
 
 
+@pytest.mark.parametrize(
+    "dialog", [[user("word " * 200_000)], [user("x")] * (CONTEXT + 1)], ids=["long", "many"]
+)
+def test_a_dialog_far_beyond_the_context_is_refused_without_cutting_it_into_tokens(
+    new_session, monkeypatch, dialog
+):
+    session = new_session()
+    monkeypatch.setattr(session._tokenizer, "encode", lambda text: pytest.fail("was encoded"))
+    with pytest.raises(PromptTooLongError, match=f"{CONTEXT}"):
+        session.reply(dialog, GREEDY)
+
+
 def test_the_last_token_that_fits_ends_the_reply_as_context_full(new_session):
     session = new_session()
     options = SamplingOptions(temperature=0, end_loops=False)

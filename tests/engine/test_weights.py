@@ -117,6 +117,18 @@ def test_a_redundant_head_and_old_rotary_buffers_are_ignored(tiny_models, config
     assert_same(load(tiny_models.write_safetensors(tmp_path, config, extra), config), state)
 
 
+def test_a_tied_model_with_a_head_of_its_own_is_refused(tiny_models, config, state, tmp_path):
+    for name, head in {
+        "other": torch.ones_like(state["model.embed_tokens.weight"]),
+        "larger": torch.ones(200, config.hidden_size),
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        extra = state | {"lm_head.weight": head}
+        what = refusal(tiny_models.write_safetensors(folder, config, extra), config)
+        assert "lm_head.weight of its own" in what
+
+
 def test_missing_and_superfluous_tensors_are_named(tiny_models, config, state, tmp_path):
     changed = dict(state)
     changed["model.layers.0.mlp.extra_proj.weight"] = changed.pop(
