@@ -7,31 +7,32 @@ import argparse
 import dataclasses
 import json
 import os
-import reprlib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from engine.arguments import (
+    USAGE_ERROR,
+    check_ids,
+    options_from,
+    parser_for,
+    read_ids,
+    read_messages,
+)
 from engine.errors import EngineError, OptionsError
-from engine.messages import Message
 from engine.openmp import share_cores
-from engine.options import SamplingOptions
 
-USAGE_ERROR = 2
 INTERRUPTED = 130
 OUTPUT_UNWANTED = 141  # as the shell has it for a program ended by a closed pipe
-
-_DIALOG_FORM = (
-    'A dialog is [{"role": "user", "content": "…"}, …], with roles system, user, assistant.'
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit code."""
     _settle_streams()
-    wish = _parser().parse_args(arguments)
+    commands = (chat, complete, logits, tokenize, bench, models)
+    wish = parser_for({run.__name__: run for run in commands}).parse_args(arguments)
     share_cores()
     try:
         wish.run(wish)
@@ -70,7 +71,7 @@ def chat(wish: argparse.Namespace) -> None:
     """Talk in the terminal; Ctrl+C stops a reply, /new starts again, /quit or Ctrl+D ends."""
     from engine.terminal_chat import talk, why_ended
 
-    options = _options(wish)
+    options = options_from(wish)
     engine = _load(wish)
     if sys.stdin.isatty() and not wish.json:
         print(f"{engine.name} on {engine.device.label}. /new starts again, /quit ends.")
@@ -96,8 +97,8 @@ def complete(wish: argparse.Namespace) -> None:
     """Continue a text, or answer a dialog."""
     from engine.events import Finished, Token
 
-    dialog = None if wish.messages is None else _read_messages(Path(wish.messages))
-    options = _options(wish)
+    dialog = None if wish.messages is None else read_messages(Path(wish.messages))
+    options = options_from(wish)
     engine = _load(wish)
     session = engine.session()
     if dialog is not None:
@@ -121,9 +122,9 @@ def complete(wish: argparse.Namespace) -> None:
 
 def logits(wish: argparse.Namespace) -> None:
     """The largest logits for the token after the given ids."""
-    ids = _ids(wish.ids)
+    ids = read_ids(wish.ids)
     engine = _load(wish)
-    _check_ids(ids, engine.config.vocab_size)
+    check_ids(ids, engine.config.vocab_size)
     top = engine.session().next_logits(ids, top=min(wish.top, engine.config.vocab_size))
     texts = [engine.tokenizer.token_text(token_id) for token_id in top.ids]
     if wish.json:
@@ -210,129 +211,10 @@ def models(wish: argparse.Namespace) -> None:
         print(f"{model.name}  {model.bytes / 1e6:,.0f} MB  {model.path}")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="smoldesk-cli", description="SmolLM2 in the terminal.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(run: Any, *, engine: bool = True) -> argparse.ArgumentParser:
-        sub = commands.add_parser(run.__name__, help=run.__doc__, description=run.__doc__)
-        sub.set_defaults(run=run)
-        sub.add_argument("--json", action="store_true", help="one JSON value instead of text")
-        if run is not models:
-            sub.add_argument("--model", help="an installed model's name, or a file or folder")
-        if engine:
-            sub.add_argument("--device", help="auto, cpu, cuda or mps")
-            sub.add_argument("--precision", help="auto, fp32, bf16 or fp16")
-            sub.add_argument("--threads", type=int, help="CPU threads")
-        return sub
-
-    sub = command(chat)
-    sub.add_argument("--system", help="the system prompt (default: the model's own)")
-    _add_sampling(sub, max_tokens=None)
-    sub = command(complete)
-    source = sub.add_mutually_exclusive_group(required=True)
-    source.add_argument("--prompt", help="a text to continue")
-    source.add_argument("--messages", help='a JSON file: [{"role": "user", "content": "…"}, …]')
-    _add_sampling(sub, max_tokens=512)
-    sub = command(logits)
-    sub.add_argument("--ids", required=True, help='token ids, as in "504 3575 282"')
-    sub.add_argument("--top", type=_positive, default=10, help="how many (default 10)")
-    sub = command(tokenize, engine=False)
-    sub.add_argument("text", nargs="?", help="the text (default: standard input)")
-    sub = command(bench)
-    sub.add_argument("--prompt-tokens", type=_positive, default=512)
-    sub.add_argument("--new-tokens", type=_positive, default=64)
-    sub.add_argument("--rounds", type=_positive, default=3)
-    sub = command(models, engine=False)
-    sub.add_argument("--fetch-default", action="store_true", help="fetch the default model")
-    return parser
-
-
-def _add_sampling(parser: argparse.ArgumentParser, *, max_tokens: int | None) -> None:
-    plain = SamplingOptions()
-    parser.add_argument("--max-tokens", type=int, default=max_tokens, help="end after so many")
-    parser.add_argument("--temperature", type=float, default=plain.temperature)
-    parser.add_argument("--top-p", type=float, default=plain.top_p)
-    parser.add_argument("--top-k", type=int, default=plain.top_k)
-    parser.add_argument("--min-p", type=float, default=plain.min_p)
-    parser.add_argument("--repetition-penalty", type=float, default=plain.repetition_penalty)
-    parser.add_argument("--seed", type=int, help="the same seed gives the same text")
-    parser.add_argument("--stop", action="append", default=[], help="end before this text")
-    parser.add_argument("--keep-loops", action="store_true", help="let a reply repeat for ever")
-
-
-def _options(wish: argparse.Namespace) -> SamplingOptions:
-    return SamplingOptions(
-        temperature=wish.temperature,
-        top_p=wish.top_p,
-        top_k=wish.top_k,
-        min_p=wish.min_p,
-        repetition_penalty=wish.repetition_penalty,
-        max_new_tokens=wish.max_tokens,
-        stop_texts=tuple(wish.stop),
-        seed=wish.seed,
-        end_loops=not wish.keep_loops,
-    )
-
-
 def _load(wish: argparse.Namespace) -> Any:
     from engine.loading import load
 
     return load(wish.model, device=wish.device, precision=wish.precision, threads=wish.threads)
-
-
-def _read_messages(path: Path) -> list[Message]:
-    try:
-        listed = json.loads(path.read_bytes())  # UTF-8, UTF-16 or UTF-32, it finds out which
-    except OSError as error:
-        raise OptionsError(f"{path} cannot be read: {error.strerror}.", _DIALOG_FORM) from error
-    except (ValueError, RecursionError) as error:
-        raise OptionsError(f"{path} is not valid JSON.", _DIALOG_FORM) from error
-    if not isinstance(listed, list) or not listed:
-        raise OptionsError(f"{path} holds no list of messages.", _DIALOG_FORM)
-    for number, entry in enumerate(listed, 1):
-        if (
-            not isinstance(entry, dict)
-            or entry.keys() != {"role", "content"}
-            or entry["role"] not in ("system", "user", "assistant")
-            or not isinstance(entry["content"], str)
-        ):
-            raise OptionsError(f"Message {number} in {path} is not one.", _DIALOG_FORM)
-    return [Message(entry["role"], entry["content"]) for entry in listed]
-
-
-def _ids(text: str) -> list[int]:
-    try:
-        ids = [int(word) for word in text.replace(",", " ").split()]
-    except ValueError:
-        raise OptionsError(
-            f"{reprlib.repr(text)} is not a list of token ids.", 'Write "504 3575".'
-        ) from None
-    if not ids:
-        raise OptionsError("There are no token ids.", 'Write "504 3575".')
-    return ids
-
-
-def _check_ids(ids: Sequence[int], vocab_size: int) -> None:
-    for token_id in ids:
-        if not 0 <= token_id < vocab_size:
-            raise OptionsError(
-                f"There is no token {reprlib.repr(token_id)}.",
-                f"Ids go from 0 to {vocab_size - 1:,}.",
-            )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 up, not {text[:40]!r}")
-    return int(text)
 
 
 def _finished_as_dict(finished: Any) -> dict[str, Any]:
