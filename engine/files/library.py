@@ -29,8 +29,12 @@ def installed_models(models_dir: Path) -> list[InstalledModel]:
     What is half-done, damaged at first sight or something else is left out. No folder means no
     models; one that cannot be read raises EngineError.
     """
-    if not os.path.lexists(models_dir):
+    try:
+        models_dir.lstat()
+    except FileNotFoundError:
         return []
+    except OSError as error:  # a folder above it is closed to us, or is a file
+        raise unreadable(models_dir, error) from error
     models: list[InstalledModel] = []
     for folder in _entries(models_dir):
         if folder.name.startswith(".") or not os.path.isdir(folder):
@@ -52,7 +56,8 @@ def find_model(spec: str | Path | None, models_dir: Path) -> InstalledModel:
     installed = installed_models(models_dir)
     if spec is None:
         if not installed:
-            raise ModelNotFoundError("No model is installed yet.", _FETCH)
+            _say_what_is_wrong(models_dir)
+            raise ModelNotFoundError(f"No model is installed in {models_dir} yet.", _FETCH)
         by_name = {model.name: model for model in installed}
         return by_name.get(DEFAULT_MODEL.name, installed[0])
     for model in installed:
@@ -65,6 +70,20 @@ def find_model(spec: str | Path | None, models_dir: Path) -> InstalledModel:
     raise ModelNotFoundError(
         f"There is no model {spec!r}, neither by name nor as a path (installed: {names}).", _FETCH
     )
+
+
+def _say_what_is_wrong(models_dir: Path) -> None:
+    """Raise the reason why a model that seems to be there is none: it may not be read, or is cut.
+
+    Only asked when there is no other, so that one damaged file never stands in the way.
+    """
+    if not os.path.isdir(models_dir):
+        return
+    for folder in _entries(models_dir):
+        if not folder.name.startswith(".") and os.path.isdir(folder):
+            for path in _entries(folder):
+                if path.suffix.lower() in (".gguf", ".safetensors"):
+                    file_kind(path)
 
 
 def _model_at(path: Path) -> InstalledModel:

@@ -116,6 +116,39 @@ def test_a_file_in_the_place_of_the_folder_is_said(tmp_path):
         installed_models(tmp_path / "models")
 
 
+@pytest.mark.parametrize("kind", ["folder above", "model's folder", "model file"])
+def test_what_may_not_be_read_is_named_when_there_is_no_other_model(tmp_path, monkeypatch, kind):
+    """By stand-ins for the system's refusal: the superuser is never refused."""
+    models = tmp_path / "models"
+    file = add_gguf(models, "closed")
+    closed = {"folder above": models, "model's folder": file.parent, "model file": file}[kind]
+
+    def refusing(method):
+        def call(self, *arguments, **options):
+            if self == closed:
+                raise PermissionError(13, "Permission denied")
+            return method(self, *arguments, **options)
+
+        return call
+
+    method = {"folder above": "lstat", "model's folder": "iterdir", "model file": "open"}[kind]
+    monkeypatch.setattr(Path, method, refusing(getattr(Path, method)))
+    with pytest.raises(EngineError, match=r"cannot be read \(Permission denied\)") as caught:
+        find_model(None, models)
+    assert str(closed) in caught.value.what
+    if kind != "folder above":  # one that can be read is used all the same
+        add_gguf(models, "open")
+        assert find_model(None, models).name == "open"
+
+
+def test_a_damaged_model_is_named_when_there_is_no_other(tmp_path):
+    add_gguf(tmp_path, "cut").write_bytes(b"")
+    with pytest.raises(ModelFileError, match="is empty"):
+        find_model(None, tmp_path)
+    add_gguf(tmp_path, "whole")
+    assert find_model(None, tmp_path).name == "whole"
+
+
 def test_nothing_asked_for_means_the_default_model_or_else_the_first(tmp_path):
     with pytest.raises(ModelNotFoundError, match="smoldesk-cli models --fetch-default"):
         find_model(None, tmp_path)
