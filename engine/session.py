@@ -81,7 +81,14 @@ class Session:
         top: int = 0,
     ) -> Iterator[Event]:
         """Answer a dialog; see `complete`. Raises TemplateError for a dialog it cannot take."""
-        return self.complete(self.prompt_ids(messages), options, cancel=cancel, top=top)
+        prompt_ids = self.prompt_ids(messages)
+        if len(prompt_ids) >= self.context_length and len(messages) > 2:
+            raise PromptTooLongError(
+                f"This conversation is {len(prompt_ids):,} tokens long by now, and the model can "
+                f"remember {self.context_length:,}.",
+                "Start a new chat.",
+            )
+        return self.complete(prompt_ids, options, cancel=cancel, top=top)
 
     def complete(
         self,
@@ -128,7 +135,7 @@ class Session:
             raise PromptTooLongError(
                 f"This is {len(prompt_ids):,} tokens long, and the model can remember "
                 f"{self.context_length:,}.",
-                "Shorten it, or start a new chat.",
+                "Send a shorter one.",
             )
 
     def _events(self, run: "_Run") -> Iterator[Event]:

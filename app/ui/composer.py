@@ -2,6 +2,8 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
+import math
+
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
@@ -139,9 +141,7 @@ class _Field(QPlainTextEdit):
 
     def fit(self, *_: object) -> None:
         """Be as tall as the text, within what is allowed; scroll only beyond that."""
-        lines = max(1.0, self.document().documentLayout().documentSize().height())
-        margins = 2 * self.document().documentMargin()
-        wanted = round(lines * self.fontMetrics().lineSpacing() + margins)
+        wanted = self._text_height()
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded
         if wanted <= self.greatest_height:
             policy = Qt.ScrollBarPolicy.ScrollBarAlwaysOff
@@ -149,6 +149,25 @@ class _Field(QPlainTextEdit):
         height = min(wanted, max(self.greatest_height, self.fontMetrics().lineSpacing() * 3))
         if height != self.height():
             self.setFixedHeight(height)
+        if wanted <= self.greatest_height:
+            # Qt scrolled to the cursor while the field was still too small for its text.
+            self.verticalScrollBar().setValue(0)
+
+    def _text_height(self) -> int:
+        """What all lines take, in px; a lower bound once that is more than is allowed."""
+        document = self.document()
+        lines = max(1.0, document.documentLayout().documentSize().height())
+        least = round(lines * self.fontMetrics().lineSpacing() + 2 * document.documentMargin())
+        if least > self.greatest_height:
+            return least
+        # Lines are taller than the font says, more so with emoji. Qt adds the lower margin to the
+        # last block and scrolls unless one pixel is left over.
+        height = document.documentMargin() + 1
+        block = document.firstBlock()
+        while block.isValid():
+            height += self.blockBoundingRect(block).height()
+            block = block.next()
+        return max(least, math.ceil(height))
 
     def sizeHint(self) -> QSize:
         """Its own height, any width."""
@@ -184,13 +203,15 @@ class _Field(QPlainTextEdit):
         text = source.text()
         if not text:
             return
-        length = len(text) + self.document().characterCount()
+        cursor = self.textCursor()
+        replaced = cursor.selectionEnd() - cursor.selectionStart()
+        length = len(text) + self.document().characterCount() - 1 - replaced
         if length > MAX_CHARACTERS:
             self.refused.emit(
                 self.tr(
-                    "That text has %1 characters, more than the model can read. "
-                    "Paste a shorter part of it."
-                ).replace("%1", whole(len(text)))
+                    "The message would have %1 characters, more than the model can read. "
+                    "Paste a shorter part of that text."
+                ).replace("%1", whole(length))
             )
             return
         # Before the text comes in, not after: laying it out once the slow way is what costs.

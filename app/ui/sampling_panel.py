@@ -2,8 +2,10 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
+import math
+
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QFont, QMouseEvent
+from PySide6.QtGui import QFont, QMouseEvent, QValidator
 from PySide6.QtWidgets import (
     QButtonGroup,
     QDoubleSpinBox,
@@ -113,7 +115,7 @@ class OptionSlider(QWidget):
         self.slider.setPageStep(10)
         self.slider.setAccessibleName(name)
         self.slider.setAccessibleDescription(hint)
-        self.box = QDoubleSpinBox()
+        self.box = _NumberBox()
         self.box.setRange(low, high)
         self.box.setDecimals(2)
         self.box.setSingleStep(0.05)
@@ -166,6 +168,33 @@ class OptionSlider(QWidget):
     def _reset(self) -> None:
         self.show_value(self.usual)
         self.changed.emit(self.usual)
+
+
+class _NumberBox(QDoubleSpinBox):
+    """Takes a number however it is written, with a comma too; nothing typed is ever swallowed.
+
+    What is no number leaves the value as it was; what is too large or small becomes the limit.
+    """
+
+    def validate(self, text: str, position: int) -> object:
+        number = self._number(text) is not None
+        state = QValidator.State.Acceptable if number else QValidator.State.Intermediate
+        return state, text, position
+
+    def valueFromText(self, text: str) -> float:
+        number = self._number(text)
+        return self.value() if number is None else min(max(number, self.minimum()), self.maximum())
+
+    def fixup(self, _text: str) -> str:
+        return self.textFromValue(self.value())
+
+    @staticmethod
+    def _number(text: str) -> float | None:
+        try:
+            number = float(text.strip().replace(",", "."))
+        except ValueError:
+            return None
+        return number if math.isfinite(number) else None
 
 
 class _Slider(QSlider):

@@ -427,7 +427,7 @@ def test_a_megabyte_is_refused_at_once_in_a_plain_sentence(open_window, text):
     QApplication.processEvents()
     assert time.perf_counter() - began < 0.1
     assert smoldesk.window.composer.text.toPlainText() == "before"
-    assert "1,000,000 characters" in smoldesk.window.notice.words.text()
+    assert "1,000,006 characters" in smoldesk.window.notice.words.text()
 
 
 def test_a_long_unbroken_reply_stays_fluid(open_window, wait_until):

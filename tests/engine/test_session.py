@@ -206,6 +206,16 @@ def test_a_prompt_beyond_the_context_is_refused_and_nothing_is_lost(new_session)
     assert_same_reply(warm, new_session(), FIRST)
 
 
+def test_a_conversation_that_is_full_says_so_of_itself_and_not_of_its_last_message(new_session):
+    session = new_session()
+    for messages in ([user("word " * CONTEXT)], [Message("system", ""), user("word " * CONTEXT)]):
+        with pytest.raises(PromptTooLongError, match=r"^This is .* shorter one\.$"):
+            session.reply(messages, GREEDY)
+    full = [user("word " * 300), Message("assistant", "word " * 200), user("And?")]
+    with pytest.raises(PromptTooLongError, match=r"^This conversation .* new chat\.$"):
+        session.reply(full, GREEDY)
+
+
 @pytest.mark.parametrize(
     "dialog", [[user("word " * 200_000)], [user("x")] * (CONTEXT + 1)], ids=["long", "many"]
 )
