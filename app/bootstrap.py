@@ -170,6 +170,8 @@ class Smoldesk(QObject):
         window.stop_requested.connect(chat.stop)
         header.new_chat_requested.connect(chat.new_chat)
         header.new_chat_requested.connect(composer.setFocus)
+        header.previous_chat_requested.connect(chat.open_previous)
+        header.previous_chat_requested.connect(composer.setFocus)
         chat.state_changed.connect(composer.set_state)
         chat.state_changed.connect(status.set_chat_state)
         chat.chat_opened.connect(transcript.show_turns)
@@ -180,7 +182,7 @@ class Smoldesk(QObject):
         chat.reply_grew.connect(status.show_growth)
         chat.turn_ended.connect(transcript.end_turn)
         chat.text_returned.connect(composer.put_back)
-        chat.previous_kept.connect(self._on_previous_kept)
+        chat.others_changed.connect(header.previous_chat.setVisible)
 
         panel.option_changed.connect(chat.set_option)
         panel.option_changed.connect(self._on_option_changed)
@@ -214,10 +216,6 @@ class Smoldesk(QObject):
             self.chat.on_model_failed(failure)  # said where the reply should have been
         else:
             self.window.tell_no_model(failure)
-
-    @Slot()
-    def _on_previous_kept(self) -> None:
-        self.window.offer_previous(self.chat.open_previous)
 
     @Slot(bytes)
     def _on_closed(self, geometry: bytes) -> None:

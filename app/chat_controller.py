@@ -29,14 +29,14 @@ class ChatController(QObject):
     reply_grew = Signal(object)  # ReplyGrowth
     turn_ended = Signal(object)  # Turn
     text_returned = Signal(str)  # a failed question, for the composer
-    previous_kept = Signal()  # after New chat: `open_previous` brings the old one back
+    others_changed = Signal(bool)  # whether there are chats that `open_previous` can open
 
     def __init__(self, options: LiveOptions, *, parent: QObject) -> None:
         super().__init__(parent)
         self.options = options
         self.state = ChatState.READY
         self._turns: list[Turn] = []
-        self._previous: list[Turn] = []
+        self._others: list[list[Turn]] = []  # the one that was open last is the last
         self._running: Turn | None = None
         self._cancel = threading.Event()
         self._model_ready = False
@@ -83,20 +83,22 @@ class ChatController(QObject):
         if self.state is ChatState.WAITING:
             self._withdraw()
         self.stop()
-        if not self._turns:
-            return
-        self._previous, self._turns = self._turns, []
-        self.chat_opened.emit([])
-        self.previous_kept.emit()
+        if self._turns:
+            self._others.append(self._turns)
+            self._open([])
 
     @Slot()
     def open_previous(self) -> None:
-        """Exchange the open chat with the one that New chat put aside."""
+        """Open the chat that was open before this one; again and again, all in turn."""
         if self.state is ChatState.WAITING:
             self._withdraw()
         self.stop()
-        self._previous, self._turns = self._turns, self._previous
-        self.chat_opened.emit(list(self._turns))
+        if self._others:
+            left = self._turns
+            turns = self._others.pop()
+            if left:
+                self._others.insert(0, left)
+            self._open(turns)
 
     @Slot(int)
     def retry(self, turn_id: int) -> None:
@@ -157,6 +159,11 @@ class ChatController(QObject):
     def on_failed(self, turn_id: int, failure: Failure) -> None:
         """The reply failed; what there is of it is kept."""
         self._end(turn_id, failure=failure)
+
+    def _open(self, turns: list[Turn]) -> None:
+        self._turns = turns
+        self.chat_opened.emit(list(turns))
+        self.others_changed.emit(bool(self._others))
 
     def _end(self, turn_id: int, **how: object) -> None:
         turn = self._running

@@ -26,6 +26,7 @@ class Header(QFrame):
     """Shows; what its buttons do is for others to decide."""
 
     new_chat_requested = Signal()
+    previous_chat_requested = Signal()
     panel_toggled = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -33,6 +34,11 @@ class Header(QFrame):
         self.setObjectName("header")
         self.new_chat = self._button(self.tr("New chat"), self.tr("New chat (Ctrl+N)"))
         self.new_chat.clicked.connect(self.new_chat_requested)
+        self.previous_chat = self._button(
+            self.tr("Previous chat"), self.tr("Previous chat (Ctrl+Up)")
+        )
+        self.previous_chat.clicked.connect(self.previous_chat_requested)
+        self.previous_chat.hide()
         self.model = _ElidedLabel()
         self.model.setFont(scaled_font(self.font(), 1.0, weight=QFont.Weight.DemiBold))
         self.model.setAccessibleName(self.tr("Model"))
@@ -49,6 +55,7 @@ class Header(QFrame):
         row.setContentsMargins(3 * UNIT, 2 * UNIT, 3 * UNIT, 2 * UNIT)
         row.setSpacing(2 * UNIT)
         row.addWidget(self.new_chat)
+        row.addWidget(self.previous_chat)
         row.addStretch(1)
         row.addWidget(self.model)
         row.addWidget(self.device)
@@ -75,6 +82,7 @@ class Header(QFrame):
     def recolour(self, colours: Colours) -> None:
         """Draw the icons anew in the theme's colours."""
         self.new_chat.setIcon(icon("new-chat", colours.text))
+        self.previous_chat.setIcon(icon("previous-chat", colours.text))
         self.panel.setIcon(icon("sliders", colours.text))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -83,7 +91,7 @@ class Header(QFrame):
         style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
         if self.width() < _NARROW:
             style = Qt.ToolButtonStyle.ToolButtonIconOnly
-        for button in (self.new_chat, self.panel):
+        for button in (self.new_chat, self.previous_chat, self.panel):
             button.setToolButtonStyle(style)
 
     def _button(self, text: str, tip: str) -> QToolButton:

@@ -2,8 +2,6 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMessageBox, QVBoxLayout, QWidget
@@ -17,6 +15,10 @@ from app.ui.status_line import StatusLine
 from app.ui.theme import COLUMN_WIDTH, UNIT, Colours
 from app.ui.transcript import Transcript
 from engine.options import RANGES
+
+# Kinds of notices.
+_NO_MODEL = "no model"
+_REFUSED = "refused"
 
 _ROOM_FOR_PANEL = PANEL_WIDTH + 115 * UNIT
 
@@ -42,10 +44,10 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self._arranged())
         self.header.panel_toggled.connect(self.panel.setVisible)
         self.composer.stop_requested.connect(self.stop_requested)
-        self.composer.refused.connect(self.notice.tell)
+        self.composer.refused.connect(self._tell_refused)
+        self.composer.text.textChanged.connect(self._forget_refused)
         self._set_keys()
         self._dialog: QMessageBox | None = None
-        self._no_model = ""
         self.header.installEventFilter(self)
         self._had_room = True
         self.composer.setFocus()
@@ -83,6 +85,7 @@ class MainWindow(QMainWindow):
     def _set_keys(self) -> None:
         for keys, action in (
             (QKeySequence.StandardKey.New, self.header.new_chat.click),
+            ("Ctrl+Up", self.header.previous_chat.click),
             ("Ctrl+.", self.header.panel.click),
             ("Esc", self.stop_requested.emit),
             (QKeySequence.StandardKey.Quit, self.close),
@@ -105,19 +108,21 @@ class MainWindow(QMainWindow):
         """Say why there is no model, and offer to try again."""
         if failure.details:
             self.show_bug(failure)
-        self._no_model = f"{failure.what} {failure.remedy}".strip()
-        self.notice.tell(self._no_model, self.tr("Try again"), self.load_requested.emit)
+        words = f"{failure.what} {failure.remedy}".strip()
+        self.notice.tell(words, self.tr("Try again"), self.load_requested.emit, kind=_NO_MODEL)
 
     @Slot()
     def forget_no_model(self) -> None:
         """There is a model after all, or it is being loaded once more."""
-        self.notice.withdraw(self._no_model)
+        self.notice.withdraw(_NO_MODEL)
 
-    def offer_previous(self, go_back: Callable[[], None]) -> None:
-        """After New chat: the old one is a click away."""
-        words = self.tr("A new chat was started.")
-        self.notice.withdraw(words)
-        self.notice.tell(words, self.tr("Go back"), go_back)
+    @Slot(str)
+    def _tell_refused(self, words: str) -> None:
+        self.notice.tell(words, kind=_REFUSED)
+
+    @Slot()
+    def _forget_refused(self) -> None:
+        self.notice.withdraw(_REFUSED)
 
     @Slot(object)
     def show_bug(self, failure: Failure) -> None:

@@ -1,6 +1,7 @@
 """A line above the conversation for what the user should know, with at most one thing to do."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QToolButton, QWidget
@@ -9,8 +10,16 @@ from app.ui.icons import icon
 from app.ui.theme import UNIT, Colours
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    words: str
+    label: str
+    action: Callable[[], None] | None
+    kind: str
+
+
 class Notice(QFrame):
-    """Shows one notice at a time; others wait until it is closed or acted upon."""
+    """Shows the newest notice; older ones come back when it is closed or acted upon."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,44 +40,54 @@ class Notice(QFrame):
         row.addWidget(self.words, 1)
         row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
-        self._waiting: list[tuple[str, str, Callable[[], None] | None]] = []
-        self._do: Callable[[], None] | None = None
+        self._told: list[_Told] = []
         self.hide()
 
-    def tell(self, words: str, label: str = "", action: Callable[[], None] | None = None) -> None:
-        """Show `words`, with a button that does `action`."""
-        if self.isHidden():
-            self._show(words, label, action)
-        elif words != self.words.text() and all(words != other[0] for other in self._waiting):
-            self._waiting.append((words, label, action))
+    def tell(
+        self,
+        words: str,
+        label: str = "",
+        action: Callable[[], None] | None = None,
+        *,
+        kind: str = "",
+    ) -> None:
+        """Show `words`, with a button that does `action`; of one `kind` only the newest is kept."""
+        self._forget(lambda told: told.words == words or (kind and told.kind == kind))
+        self._told.append(_Told(words, label, action, kind))
+        self._show_newest()
 
     @Slot()
     def show_next(self) -> None:
-        """Close what is shown; show what waited."""
-        if self._waiting:
-            self._show(*self._waiting.pop(0))
-        else:
-            self.hide()
+        """Close what is shown; show what was shown before."""
+        if self._told:
+            self._told.pop()
+        self._show_newest()
 
-    def withdraw(self, words: str) -> None:
-        """Close the notice that says `words`, if it is the one shown."""
-        if not self.isHidden() and self.words.text() == words:
-            self.show_next()
+    def withdraw(self, kind: str) -> None:
+        """Close the notice of that kind, wherever it stands."""
+        self._forget(lambda told: told.kind == kind)
+        self._show_newest()
 
     def recolour(self, colours: Colours) -> None:
         """Draw the icon anew in the theme's colours."""
         self.close_button.setIcon(icon("close", colours.muted))
 
-    def _show(self, words: str, label: str, action: Callable[[], None] | None) -> None:
-        self.words.setText(words)
-        self.action.setText(label)
-        self.action.setVisible(action is not None)
-        self._do = action
+    def _forget(self, which: Callable[["_Told"], object]) -> None:
+        self._told = [told for told in self._told if not which(told)]
+
+    def _show_newest(self) -> None:
+        if not self._told:
+            self.hide()
+            return
+        told = self._told[-1]
+        self.words.setText(told.words)
+        self.action.setText(told.label)
+        self.action.setVisible(told.action is not None)
         self.show()
 
     @Slot()
     def _act(self) -> None:
-        action = self._do
+        action = self._told[-1].action
         self.show_next()
         if action is not None:
             action()

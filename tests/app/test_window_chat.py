@@ -10,7 +10,7 @@ from PySide6.QtGui import QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QSlider
 
-from app.ui.states import ChatState, ModelState
+from app.ui.states import ChatState, Failure, ModelState
 from engine.errors import EngineError
 
 
@@ -262,7 +262,7 @@ def test_new_chat_begins_anew_and_the_old_one_is_a_click_away(open_window, wait_
     ask(smoldesk, "two")
     wait_until(lambda: ready(smoldesk) and smoldesk.chat.turns)
     assert [m.content for m in engine.prompts[-1]] == ["two"]
-    QTest.mouseClick(smoldesk.window.notice.action, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(smoldesk.window.header.previous_chat, Qt.MouseButton.LeftButton)
     assert last_view(smoldesk).question.text() == "one"
     assert last_view(smoldesk).reply.text() == DEFAULT_REPLY
     assert "Complete" in last_view(smoldesk).footer.text()
@@ -276,9 +276,51 @@ def test_new_chat_while_a_reply_runs_keeps_it_in_the_old_chat(open_window, wait_
     wait_until(lambda: ready(smoldesk))
     assert not smoldesk.chat.turns
     assert smoldesk.window.transcript.welcome.isVisible()
-    QTest.mouseClick(smoldesk.window.notice.action, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(smoldesk.window.header.previous_chat, Qt.MouseButton.LeftButton)
     assert last_view(smoldesk).reply.text().startswith("word")
     assert "Stopped by you" in last_view(smoldesk).footer.text()
+
+
+def test_every_chat_of_the_session_can_be_reached_again(open_window, wait_until):
+    smoldesk = open_window()
+    header = smoldesk.window.header
+    assert header.previous_chat.isHidden()
+    for name in ("one", "two", "three"):
+        ask(smoldesk, name)
+        wait_until(lambda: ready(smoldesk) and smoldesk.chat.turns)
+        QTest.mouseClick(header.new_chat, Qt.MouseButton.LeftButton)
+    seen = []
+    for _ in range(6):
+        QTest.keyClick(smoldesk.window, Qt.Key.Key_Up, Qt.KeyboardModifier.ControlModifier)
+        seen.append(last_view(smoldesk).question.text())
+    assert seen == ["three", "two", "one"] * 2
+    assert smoldesk.window.composer.text.hasFocus()
+    QTest.mouseClick(header.new_chat, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(header.new_chat, Qt.MouseButton.LeftButton)  # an empty one is not kept twice
+    QTest.mouseClick(header.previous_chat, Qt.MouseButton.LeftButton)
+    assert last_view(smoldesk).question.text() == "one"
+
+
+def test_the_newest_notice_is_in_front_and_older_ones_come_back(open_window, wait_until):
+    engine = FakeEngine(load_error=EngineError("No model is here.", "Fetch one."))
+    smoldesk = open_window(engine)
+    notice, field = smoldesk.window.notice, smoldesk.window.composer.text
+    wait_until(lambda: "No model" in notice.words.text())
+    smoldesk.window.tell(Failure("The settings are damaged."))
+    assert notice.words.text() == "The settings are damaged."
+    data = QMimeData()
+    for length in (300_000, 400_000):
+        data.setText("x" * length)
+        field.insertFromMimeData(data)
+        assert f"{length:,} characters" in notice.words.text()
+    QTest.keyClicks(field, "x")  # what was refused is over
+    assert notice.words.text() == "The settings are damaged."
+    assert not notice.action.isVisible()
+    QTest.mouseClick(notice.close_button, Qt.MouseButton.LeftButton)
+    assert "No model" in notice.words.text()
+    assert notice.action.isVisible()
+    QTest.mouseClick(notice.close_button, Qt.MouseButton.LeftButton)
+    assert notice.isHidden()
 
 
 def test_the_slider_changes_the_very_next_token(open_window, wait_until):
