@@ -42,7 +42,7 @@ class MainWindow(QMainWindow):
         self.status = StatusLine()
         self.panel = SamplingPanel(RANGES)
         self.setCentralWidget(self._arranged())
-        self.header.panel_toggled.connect(self.panel.setVisible)
+        self.header.panel_toggled.connect(self._on_panel_toggled)
         self.composer.stop_requested.connect(self.stop_requested)
         self.composer.refused.connect(self._tell_refused)
         self.composer.text.textChanged.connect(self._forget_refused)
@@ -65,15 +65,17 @@ class MainWindow(QMainWindow):
         row.addStretch(1)
         row.addWidget(writing, 1000)
         row.addStretch(1)
-        chat = QVBoxLayout()
+        self._chat = QWidget()
+        chat = QVBoxLayout(self._chat)
+        chat.setContentsMargins(0, 0, 0, 0)
         chat.setSpacing(0)
         chat.addWidget(self.notice)
         chat.addWidget(self.transcript, 1)
         chat.addLayout(row)
         middle = QHBoxLayout()
         middle.setSpacing(0)
-        middle.addLayout(chat, 1)
-        middle.addWidget(self.panel)
+        middle.addWidget(self._chat, 1)
+        middle.addWidget(self.panel, 0, Qt.AlignmentFlag.AlignRight)
         page = QWidget()
         column = QVBoxLayout(page)
         column.setContentsMargins(0, 0, 0, 0)
@@ -97,6 +99,18 @@ class MainWindow(QMainWindow):
         """Draw all icons anew in the theme's colours."""
         for view in (self.header, self.notice, self.transcript, self.composer):
             view.recolour(colours)
+
+    @Slot(bool)
+    def _on_panel_toggled(self, shown: bool) -> None:
+        self.panel.setVisible(shown)
+        self._share_room()
+        if not shown:
+            self.composer.setFocus()
+
+    def _share_room(self) -> None:
+        """In a narrow window the panel takes the place of the conversation."""
+        alone = self.panel.isVisibleTo(self) and self.width() < _ROOM_FOR_PANEL
+        self._chat.setVisible(not alone)
 
     @Slot(object)
     def tell(self, failure: Failure) -> None:
@@ -161,6 +175,7 @@ class MainWindow(QMainWindow):
         if room != self._had_room:
             self._had_room = room
             self.header.panel.setChecked(room)
+        self._share_room()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Say when a part of the window was drawn for the first time."""

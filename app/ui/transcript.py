@@ -116,7 +116,7 @@ class Transcript(QScrollArea):
         """Show the end of the conversation and follow it again."""
         self._following = True
         bar = self.verticalScrollBar()
-        bar.setValue(bar.maximum())
+        bar.setValue(bar.maximum() if self._views else bar.minimum())  # a greeting: from its top
         self._place_jump()
 
     @Slot(object)
@@ -151,13 +151,14 @@ class Transcript(QScrollArea):
 
     @Slot(int, int)
     def _on_range_changed(self, _low: int, high: int) -> None:
-        if self._following:
+        if self._following and self._views:
             self.verticalScrollBar().setValue(high)
         self._place_jump()
 
     @Slot(int)
     def _on_scrolled(self, value: int) -> None:
-        self._following = value >= self.verticalScrollBar().maximum() - _NEAR_THE_END
+        near_the_end = value >= self.verticalScrollBar().maximum() - _NEAR_THE_END
+        self._following = near_the_end or not self._views
         self._place_jump()
 
     def _place_jump(self) -> None:
