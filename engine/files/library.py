@@ -1,6 +1,9 @@
 """Which models are installed, and which one is meant."""
 
 import os
+import reprlib
+import shutil
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +12,6 @@ from engine.errors import EngineError, ModelNotFoundError
 from engine.files.catalog import DEFAULT_MODEL
 from engine.files.hub_folder import SHARD_INDEX, SINGLE_FILE, weight_files
 from engine.files.recognize import FileKind, file_kind, unreadable
-
-_FETCH = "Run `smoldesk-cli models --fetch-default` to get the default model."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def find_model(spec: str | Path | None, models_dir: Path) -> InstalledModel:
     if spec is None:
         if not installed:
             _say_what_is_wrong(models_dir)
-            raise ModelNotFoundError(f"No model is installed in {models_dir} yet.", _FETCH)
+            raise ModelNotFoundError(f"No model is installed in {models_dir} yet.", _how_to_fetch())
         by_name = {model.name: model for model in installed}
         return by_name.get(DEFAULT_MODEL.name, installed[0])
     for model in installed:
@@ -68,8 +69,17 @@ def find_model(spec: str | Path | None, models_dir: Path) -> InstalledModel:
         return _model_at(path)
     names = ", ".join(model.name for model in installed) or "none"
     raise ModelNotFoundError(
-        f"There is no model {spec!r}, neither by name nor as a path (installed: {names}).", _FETCH
+        f"There is no model {reprlib.repr(spec)}, neither by name nor as a path "
+        f"(installed: {names}).",
+        "Use one of those names, or the path of a model." if installed else _how_to_fetch(),
     )
+
+
+def _how_to_fetch() -> str:
+    """A command that works as it stands: in a source tree `smoldesk-cli` is not on the PATH."""
+    here = f'"{sys.executable}" -m engine'
+    command = "smoldesk-cli" if shutil.which("smoldesk-cli") else here
+    return f"Run `{command} models --fetch-default` to get the default model."
 
 
 def _say_what_is_wrong(models_dir: Path) -> None:

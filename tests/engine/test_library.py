@@ -150,7 +150,7 @@ def test_a_damaged_model_is_named_when_there_is_no_other(tmp_path):
 
 
 def test_nothing_asked_for_means_the_default_model_or_else_the_first(tmp_path):
-    with pytest.raises(ModelNotFoundError, match="smoldesk-cli models --fetch-default"):
+    with pytest.raises(ModelNotFoundError, match="models --fetch-default"):
         find_model(None, tmp_path)
     add_gguf(tmp_path, "A model")
     assert find_model(None, tmp_path).name == "A model"
