@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.messages import Message
+from engine.options import SamplingOptions
 
 FinishReason = Literal[
     "end_of_turn",  # the model ended its turn
@@ -32,6 +33,40 @@ class TopLogits:
     ids: tuple[int, ...]
     logits: tuple[float, ...]
     log_sum_exp: float
+
+
+Cut = Literal["temperature", "top_k", "top_p", "min_p"]  # "temperature": so low that one is left
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One of the likeliest next tokens, to be drawn.
+
+    `probability` is before the cuts (and before a temperature that comes last or leaves one token);
+    `final` is what the draw used, 0 if the token was cut; `cut_by` is None if it was kept. `text`
+    is the token's bytes as text (control tokens by name, parts of a character as U+FFFD).
+    """
+
+    id: int
+    probability: float
+    final: float
+    cut_by: Cut | None
+    text: str = ""
+    drawn: bool = False  # whether it is the token that came
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """How the next token is, or was, chosen under some options.
+
+    `kept` is how many tokens could be drawn, `left_out` the share of probability that the cuts
+    took away, `unseen` the final share of tokens that were kept but are not among `bars`.
+    """
+
+    bars: tuple[Bar, ...]
+    kept: int
+    left_out: float
+    unseen: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +99,9 @@ class Finished:
 
     For the dialog use `message()`: after a stop text the ids say more than `text` does.
     `text` is the whole text as shown; it equals the joined `Token.text` plus `tail`, the text that
-    was still held back when the reply ended.
+    was still held back when the reply ended. A reply that was cut off within a character ends
+    before it, but its ids do not: it can be continued. `options` are those that made the reply,
+    each with the number of the first token that it holds for.
     """
 
     reason: FinishReason
@@ -75,6 +112,7 @@ class Finished:
     statistics: Statistics
     end_id: int | None = None
     error: str = ""
+    options: tuple[tuple[int, SamplingOptions], ...] = ()
 
     def message(self) -> Message:
         """The reply as a part of the dialog. After a stop text its ids say more than was shown."""

@@ -6,15 +6,13 @@ tokens it kept, and the same numbers make both the token and the picture of how 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.events import TopLogits
+from engine.events import Bar, Cut, Picture, TopLogits
 from engine.options import SamplingOptions
 
-Cut = Literal["temperature", "top_k", "top_p", "min_p"]  # "temperature": so low that one is left
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.intp]
 
@@ -41,20 +39,6 @@ class Candidates:
     ids: Ids
     probabilities: Floats
     kept: tuple[tuple[Cut, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One of the likeliest tokens, to be drawn.
-
-    `probability` is before the cuts (and before a temperature that comes last or leaves one token);
-    `final` is what the draw used, 0 if the token was cut; `cut_by` is None if it was kept.
-    """
-
-    id: int
-    probability: float
-    final: float
-    cut_by: Cut | None
 
 
 def new_rng(seed: int) -> np.random.Generator:
@@ -95,7 +79,7 @@ def candidates(logits: Floats, history: Sequence[int], options: SamplingOptions)
 
 def explain(
     logits: Floats, history: Sequence[int], options: SamplingOptions, *, count: int
-) -> tuple[Bar, ...]:
+) -> Picture:
     """What `candidates` did with the `count` likeliest tokens, likeliest first.
 
     Fewer if fewer are possible at all. Raises NonFiniteLogitsError.
@@ -103,19 +87,26 @@ def explain(
     scaled = _scale(penalise(logits, history, options), options)
     survivors = _narrow(scaled, options)
     weights = np.exp(scaled)
-    shares = weights / weights.sum()
+    total = weights.sum(dtype=np.float64)
     likeliest = _largest(scaled, count)
     likeliest = likeliest[scaled[likeliest] > -_REACHES[-1]]
-    final = np.zeros_like(shares)
-    final[survivors.ids] = survivors.probabilities
-    return tuple(
+    final = dict(
+        zip(survivors.ids[:count].tolist(), survivors.probabilities[:count].tolist(), strict=True)
+    )
+    bars = tuple(
         Bar(
             id=token_id,
-            probability=float(shares[token_id]),
-            final=float(final[token_id]),
+            probability=float(weights[token_id] / total),
+            final=final.get(token_id, 0.0),
             cut_by=next((cut for cut, kept in survivors.kept if kept <= rank), None),
         )
         for rank, token_id in enumerate(likeliest.tolist())
+    )
+    return Picture(
+        bars=bars,
+        kept=len(survivors.ids),
+        left_out=max(0.0, 1.0 - float(weights[survivors.ids].sum(dtype=np.float64) / total)),
+        unseen=float(survivors.probabilities[count:].sum(dtype=np.float64)),
     )
 
 

@@ -23,10 +23,12 @@ from engine.messages import Message
 from engine.options import LiveOptions, SamplingOptions
 from engine.run.torch_runner import Stopped, TorchRunner
 from engine.sampling import NonFiniteLogitsError, new_rng, sample, top_logits
+from engine.scope import LONGEST_HISTORY, NextToken
 from engine.text.chat_template import ChatTemplate
 from engine.text.stream import TextStream
 from engine.text.tokenizer import Tokenizer
 
+_CUT_OFF: tuple[FinishReason, ...] = ("stopped", "length", "context_full")  # it may go on
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|im_start|>")
 
 
@@ -49,6 +51,7 @@ class Session:
         self._tokenizer = tokenizer
         self._template = template
         named = (tokenizer.id_of(name) for name in _END_TOKENS)
+        self._step: tuple[np.ndarray, list[int], int, int] | None = None
         self._ends = frozenset(eos_token_ids) | {id_ for id_ in named if id_ is not None}
 
     @property
@@ -59,6 +62,7 @@ class Session:
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """What the model reads for a dialog, up to where its reply begins.
 
+        A dialog that ends with a reply is read up to where that reply would go on.
         Raises TemplateError, and PromptTooLongError for a dialog that cannot fit however it is cut
         into tokens: cutting megabytes takes seconds.
         """
@@ -70,7 +74,20 @@ class Session:
                 "tokens that the model can remember.",
                 "Shorten it, or start a new chat.",
             )
+        if messages and messages[-1].role == "assistant":
+            begun = self._begun(messages)
+            return self._template.encode(messages[:-1], self._tokenizer) + list(begun)
         return self._template.encode(messages, self._tokenizer)
+
+    def prompt_text(self, messages: Sequence[Message]) -> str:
+        """The same for people to read. Raises TemplateError."""
+        if messages and messages[-1].role == "assistant":
+            return self._template.render(messages[:-1]) + messages[-1].content
+        return self._template.render(messages)
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens a text is. May be called on any thread, also while a reply runs."""
+        return len(self._tokenizer.encode(text))
 
     def reply(
         self,
@@ -80,7 +97,11 @@ class Session:
         cancel: CancelEvent | None = None,
         top: int = 0,
     ) -> Iterator[Event]:
-        """Answer a dialog; see `complete`. Raises TemplateError for a dialog it cannot take."""
+        """Answer a dialog, or go on with the reply it ends with; see `complete`.
+
+        The events of a reply that goes on are about its new part only. Raises TemplateError for a
+        dialog it cannot take.
+        """
         prompt_ids = self.prompt_ids(messages)
         if len(prompt_ids) >= self.context_length and len(messages) > 2:
             raise PromptTooLongError(
@@ -88,7 +109,7 @@ class Session:
                 f"remember {self.context_length:,}.",
                 "Start a new chat.",
             )
-        return self.complete(prompt_ids, options, cancel=cancel, top=top)
+        return self._start(prompt_ids, options, cancel, top, after=self._begun(messages))
 
     def complete(
         self,
@@ -104,13 +125,34 @@ class Session:
         `cancel` ends the reply within one token. `top` asks for that many raw logits a token.
         Raises PromptTooLongError or, for ids that do not exist, ValueError before anything is read.
         """
+        return self._start(prompt_ids, options, cancel, top)
+
+    @property
+    def next_token(self) -> NextToken | None:
+        """The step that made the newest token of the reply under way, or of the last one."""
+        if self._step is None:
+            return None
+        logits, context, length, drawn = self._step
+        history = tuple(context[max(0, length - LONGEST_HISTORY) : length])
+        return NextToken(logits, history, self._tokenizer.token_text, drawn)
+
+    def look_ahead(
+        self, messages: Sequence[Message], *, cancel: CancelEvent | None = None
+    ) -> NextToken | None:
+        """The step that would come next in a dialog; None if `cancel` was set before.
+
+        What is read for it need not be read again by the reply. Raises TemplateError,
+        PromptTooLongError, DeviceError.
+        """
+        prompt_ids = self.prompt_ids(messages)
         self._check(prompt_ids)
-        live = (
-            options
-            if isinstance(options, LiveOptions)
-            else LiveOptions(options or SamplingOptions())
-        )
-        return self._events(_Run(list(prompt_ids), live, cancel or CancelEvent(), top))
+        run = _Run(prompt_ids, LiveOptions(SamplingOptions()), cancel or CancelEvent(), 0)
+        try:
+            logits = self._read_all(run)
+        except Stopped:
+            return None
+        history = tuple(prompt_ids[-LONGEST_HISTORY:])
+        return NextToken(logits, history, self._tokenizer.token_text)
 
     def next_logits(self, prompt_ids: Sequence[int], *, top: int) -> TopLogits:
         """The `top` largest raw logits for the token after `prompt_ids`.
@@ -119,12 +161,33 @@ class Session:
         """
         self._check(prompt_ids)
         run = _Run(list(prompt_ids), LiveOptions(SamplingOptions()), CancelEvent(), top)
-        reading = self._read_prompt(run)
-        while True:
-            try:
-                next(reading)
-            except StopIteration as end:
-                return top_logits(end.value, top)
+        return top_logits(self._read_all(run), top)
+
+    def _begun(self, messages: Sequence[Message]) -> Sequence[int]:
+        """The ids of the reply that the dialog ends with; none if it ends with a question."""
+        last = messages[-1] if messages else None
+        if last is None or last.role != "assistant":
+            return ()
+        return last.token_ids or self._tokenizer.encode(last.content)
+
+    def _start(
+        self,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions | LiveOptions | None,
+        cancel: CancelEvent | None,
+        top: int,
+        *,
+        after: Sequence[int] = (),
+    ) -> Iterator[Event]:
+        self._check(prompt_ids)
+        live = (
+            options
+            if isinstance(options, LiveOptions)
+            else LiveOptions(options or SamplingOptions())
+        )
+        run = _Run(list(prompt_ids), live, cancel or CancelEvent(), top)
+        stop_texts = run.options.current.stop_texts
+        return self._events(run, TextStream(self._tokenizer, stop_texts, after=after))
 
     def _check(self, prompt_ids: Sequence[int]) -> None:
         if not prompt_ids:
@@ -138,8 +201,7 @@ class Session:
                 "Send a shorter one.",
             )
 
-    def _events(self, run: "_Run") -> Iterator[Event]:
-        stream = TextStream(self._tokenizer, run.options.current.stop_texts)
+    def _events(self, run: "_Run", stream: TextStream) -> Iterator[Event]:
         try:
             logits = yield from self._read_prompt(run)
             reason = yield from self._write(run, stream, logits)
@@ -155,7 +217,7 @@ class Session:
                 else "The model's numbers broke down, so this reply ends here. "
                 "Try again, or choose another precision."
             )
-        tail = stream.finish()
+        tail = stream.finish(cut_off=reason in _CUT_OFF)
         run.pieces.append(tail)
         yield Finished(
             reason=reason,
@@ -166,7 +228,17 @@ class Session:
             seed=run.seed,
             statistics=run.statistics(),
             error=run.error,
+            options=tuple(run.made_with),
         )
+
+    def _read_all(self, run: "_Run") -> np.ndarray:
+        reading = self._read_prompt(run)
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                logits: np.ndarray = end.value
+                return logits
 
     def _read_prompt(self, run: "_Run") -> Generator[Event, None, np.ndarray]:
         """Bring the cache to hold exactly the prompt; returns the logits after it."""
@@ -199,7 +271,8 @@ class Session:
                     raise
                 logits = self._runner.read(run.context, cancel=run.cancel)
                 token_id = sample(logits, run.context, options, rng)
-            run.count_token()
+            run.count_token(options)
+            self._step = (logits, run.context, len(run.context), token_id)
             if token_id in self._ends:
                 run.end_id = token_id
                 return "end_of_turn"
@@ -235,6 +308,7 @@ class _Run:
     first_at: float = 0.0
     last_at: float = 0.0
     sampled: int = 0
+    made_with: list[tuple[int, SamplingOptions]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         seed = self.options.current.seed
@@ -246,7 +320,9 @@ class _Run:
         self.context.append(token_id)
         self.pieces.append(piece)
 
-    def count_token(self) -> None:
+    def count_token(self, options: SamplingOptions) -> None:
+        if not self.made_with or self.made_with[-1][1] != options:
+            self.made_with.append((len(self.ids), options))
         self.last_at = time.perf_counter()
         self.first_at = self.first_at or self.last_at
         self.sampled += 1

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Protocol
 
-from engine.events import Finished
+from engine.events import FinishReason, Picture, Statistics
+from engine.messages import Role
+from engine.options import SamplingOptions
 
 
 class ModelState(Enum):
@@ -51,26 +54,78 @@ class ModelInfo:
     threads: int
 
 
+class Activity(Enum):
+    """What goes on in a chat, as its line in the list of chats shows it."""
+
+    QUIET = auto()
+    WAITING = auto()  # for its turn
+    ANSWERING = auto()
+    UNREAD = auto()  # a reply ended while another chat was open
+
+
+@dataclass(frozen=True, slots=True)
+class ChatLine:
+    """One chat in the list of chats; `title` is "" until something was said in it."""
+
+    id: int
+    title: str
+    updated_at: float  # seconds since 1970
+    activity: Activity = Activity.QUIET
+
+
+class ReplyStatus(Enum):
+    """How far a reply has come."""
+
+    WAITING = "waiting"  # for the model, or for another chat's reply
+    STREAMING = "streaming"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"  # the program ended before the reply did
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFacts:
+    """How a reply stands and what it cost; None where it is not known (yet)."""
+
+    status: ReplyStatus
+    reason: FinishReason | None = None
+    failure: Failure | None = None
+    seed: int | None = None
+    statistics: Statistics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """One message of the open branch. `reply` is there exactly for the assistant's.
+
+    It is version number `version` (from 1) of `versions` that share the same place.
+    """
+
+    id: int
+    role: Role
+    text: str
+    reply: ReplyFacts | None = None
+    version: int = 1
+    versions: int = 1
+
+
+class NextToken(Protocol):
+    """One step of the model, kept so that it can be looked at under other options.
+
+    See `engine.scope.NextToken`; asking takes about a millisecond.
+    """
+
+    def picture(self, options: SamplingOptions, *, count: int) -> Picture:
+        """How the next token would be chosen with these options, `count` bars at most."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyGrowth:
     """The text that came within one frame; counts and seconds are since the first token."""
 
-    turn: int
+    message_id: int
     text: str
     new_tokens: int
     seconds: float
-
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """One question and what became of it. Owned by the controller; views only read it.
-
-    A reply that runs has neither `finished` nor `failure`. With both a `failure` and some
-    `reply_text`, the reply broke off and its text was kept.
-    """
-
-    id: int
-    text: str
-    reply_text: str = ""
-    finished: Finished | None = None
-    failure: Failure | None = None
+    next_token: NextToken | None = None  # the step that made the last token

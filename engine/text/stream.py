@@ -1,6 +1,7 @@
 """Turns ids into text while they are generated; what was given out is never changed."""
 
 import codecs
+from collections.abc import Sequence
 
 from engine.text.tokenizer import Tokenizer
 
@@ -13,9 +14,18 @@ class TextStream:
     complete at once, the longer); neither it nor anything after it is given out.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop_texts: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop_texts: tuple[str, ...] = (),
+        *,
+        after: Sequence[int] = (),
+    ) -> None:
+        """`after` are the ids before: a character may have begun there."""
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for token_id in after:
+            self._decoder.decode(tokenizer.token_bytes(token_id))
         self._stop_texts = stop_texts
         self._longest = max(map(len, stop_texts), default=0)
         self._held = ""
@@ -27,11 +37,15 @@ class TextStream:
             return ""
         return self._settle(self._decoder.decode(self._tokenizer.token_bytes(token_id)))
 
-    def finish(self) -> str:
-        """What was still held back; an incomplete character becomes U+FFFD."""
+    def finish(self, *, cut_off: bool = False) -> str:
+        """What was still held back.
+
+        An incomplete character becomes U+FFFD, or is left out of a reply that was `cut_off` and
+        may go on.
+        """
         if self.stopped:
             return ""
-        text = self._settle(self._decoder.decode(b"", final=True))
+        text = "" if cut_off else self._settle(self._decoder.decode(b"", final=True))
         text, self._held = text + self._held, ""
         return text
 

@@ -4,6 +4,7 @@ A tiny random model with the real tokenizer and chat template, in fp32.
 """
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from engine.model.config import ModelConfig
 from engine.model.llama import Llama
 from engine.options import LiveOptions, SamplingOptions
 from engine.run.torch_runner import TorchRunner
+from engine.sampling import candidates, new_rng, sample
 from engine.session import Session
 
 GREEDY = SamplingOptions(temperature=0, max_new_tokens=8, end_loops=False)
@@ -415,3 +417,101 @@ def test_next_logits_are_those_the_reply_would_sample_from(new_session):
     assert top.ids == tokens[0].top.ids
     np.testing.assert_allclose(top.logits, tokens[0].top.logits, atol=1e-4)
     assert_same_reply(session, new_session(), FIRST)
+
+
+class TestGoingOn:
+    def test_a_reply_in_two_parts_is_the_reply_in_one(self, new_session):
+        whole, _ = new_session(), new_session()
+        _, in_one = finish(whole.reply(FIRST, GREEDY))
+        session = new_session()
+        _, first = finish(session.reply(FIRST, replace(GREEDY, max_new_tokens=3)))
+        _, second = finish(
+            session.reply([*FIRST, first.message()], replace(GREEDY, max_new_tokens=5))
+        )
+        assert first.token_ids + second.token_ids == in_one.token_ids
+        assert first.text + second.text == in_one.text
+        assert second.statistics.reused_tokens == second.statistics.prompt_tokens - 1
+
+    def test_a_reply_whose_ids_are_not_known_goes_on_from_its_text(self, new_session):
+        session = new_session()
+        dialog = [*FIRST, Message("assistant", "Because the moon")]
+        ids = session.prompt_ids(dialog)
+        assert session.prompt_ids(FIRST) == ids[: len(session.prompt_ids(FIRST))]
+        assert session.prompt_text(dialog).endswith("<|im_start|>assistant\nBecause the moon")
+        assert finish(session.reply(dialog, GREEDY))[1].token_ids
+
+    def test_a_reply_cut_off_within_a_character_ends_before_it(self, new_session, text):
+        tokenizer, _ = text
+        begun = tokenizer.encode("漢")[0]
+        assert tokenizer.token_text(begun) == "\ufffd"
+        session = new_session(model_that_always_says(begun))
+        _, finished = finish(session.reply(FIRST, replace(GREEDY, max_new_tokens=1)))
+        assert finished.text == ""
+        assert finished.token_ids == (begun,)
+
+
+class TestNextToken:
+    """What the bars draw is what the sampler drew from."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            SamplingOptions(temperature=0.9, top_p=0.8, top_k=40, seed=3, max_new_tokens=12),
+            SamplingOptions(repetition_penalty=1.3, frequency_penalty=0.5, seed=4, min_p=0.02),
+            SamplingOptions(temperature=1.4, temperature_last=True, seed=5, max_new_tokens=12),
+        ],
+    )
+    def test_each_step_drawn_again_gives_the_same_token(self, new_session, options):
+        options = replace(options, max_new_tokens=12, end_loops=False)
+        session = new_session()
+        rng = new_rng(options.seed)
+        assert session.next_token is None
+        for event in session.reply(FIRST, options):
+            if not isinstance(event, Token):
+                continue
+            step = session.next_token
+            assert step.drawn == event.id
+            assert sample(step.logits, step.history, options, rng) == event.id
+            among = candidates(step.logits, step.history, options)
+            picture = step.picture(options, count=len(among.ids))
+            assert [bar.id for bar in picture.bars] == among.ids.tolist()
+            assert [bar.final for bar in picture.bars] == among.probabilities.tolist()
+            assert [bar.id for bar in picture.bars if bar.drawn] == [event.id]
+            assert picture.bars[0].text
+
+    def test_looking_ahead_is_the_step_the_reply_takes_and_is_not_read_twice(self, new_session):
+        session = new_session()
+        ahead = session.look_ahead(FIRST)
+        assert ahead.drawn is None
+        events = session.reply(FIRST, GREEDY)
+        progress = next(events)
+        assert progress.reused == progress.total - 1
+        next(event for event in events if isinstance(event, Token))
+        np.testing.assert_allclose(session.next_token.logits, ahead.logits, atol=1e-4)
+        assert session.next_token.history == ahead.history
+
+    def test_looking_ahead_can_be_stopped(self, new_session):
+        cancel = threading.Event()
+        cancel.set()
+        assert new_session().look_ahead(FIRST, cancel=cancel) is None
+
+
+def test_the_options_that_made_a_reply_are_kept_with_their_first_token(new_session):
+    live = LiveOptions(GREEDY)
+    hotter = replace(GREEDY, temperature=0.5)
+    seen = 0
+    for event in new_session().reply(FIRST, live):
+        if isinstance(event, Token):
+            seen += 1
+            if seen == 3:
+                live.current = hotter
+        if isinstance(event, Finished):
+            assert event.options == ((0, GREEDY), (3, hotter))
+
+
+def test_tokens_are_counted_as_they_are_read(new_session):
+    session = new_session()
+    assert session.count_tokens("") == 0
+    longer = session.prompt_ids([user("one two three")])
+    shorter = session.prompt_ids([user("one two")])
+    assert session.count_tokens(" three") == len(longer) - len(shorter)

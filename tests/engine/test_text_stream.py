@@ -136,3 +136,14 @@ def test_a_stop_text_completed_by_the_flush_counts(real: Tokenizer) -> None:
         text_stream.push(index)
     assert text_stream.finish() == ""
     assert text_stream.stopped
+
+
+@given(text=st.text(max_size=30), share=st.floats(0, 1))
+def test_a_stream_that_goes_on_completes_the_character_that_was_begun(real, text, share):
+    ids = real.encode(text)
+    cut = round(share * len(ids))
+    first = TextStream(real)
+    before = "".join(map(first.push, ids[:cut])) + first.finish(cut_off=True)
+    second = TextStream(real, after=ids[:cut])
+    after = "".join(map(second.push, ids[cut:])) + second.finish()
+    assert before + after == real.decode(ids)
