@@ -35,15 +35,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     from app import bootstrap, failures
-    from engine.places import config_dir, log_dir
+    from engine.places import config_dir, data_dir, log_dir
 
     start = bootstrap.Start(
+        data_dir=data_dir(),
         config_dir=config_dir(),
         log_dir=log_dir(),
         model=chosen.model,
         device=chosen.device,
         precision=chosen.precision,
         theme=chosen.theme,
+        single=not chosen.self_test,
     )
     failures.give_missing_streams_a_file(start.log_dir)
     if chosen.self_test:

@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,36 @@ from app import import_order
 
 import_order.before_qt()
 
-from PySide6.QtCore import QObject, QSocketNotifier, Qt, QThread, QTimer, Slot  # noqa: E402
+from PySide6.QtCore import (  # noqa: E402
+    QCoreApplication,
+    QObject,
+    QSocketNotifier,
+    Qt,
+    QThread,
+    QTimer,
+    Signal,
+    Slot,
+)
+from PySide6.QtGui import QGuiApplication  # noqa: E402
 from PySide6.QtWidgets import QApplication  # noqa: E402
 
-from app import failures  # noqa: E402
-from app.chat_controller import ChatController  # noqa: E402
+from app import failures, instance  # noqa: E402
+from app.chat_controller import ChatController, OpenedChat  # noqa: E402
+from app.chat_library import ChatLibrary  # noqa: E402
+from app.instance import RaiseServer  # noqa: E402
 from app.model_controller import ModelController  # noqa: E402
-from app.settings import (  # noqa: E402
-    Settings,
-    SettingsFile,
-    read_geometry,
-    write_geometry,
-)
+from app.scheduler import Scheduler  # noqa: E402
+from app.settings import Settings, SettingsFile, read_geometry, write_geometry  # noqa: E402
+from app.settings_controller import SettingsController  # noqa: E402
+from app.store.chats import ChatStore  # noqa: E402
+from app.token_counter import TokenCounter  # noqa: E402
 from app.ui.icons import window_icon  # noqa: E402
 from app.ui.main_window import MainWindow  # noqa: E402
-from app.ui.states import ChatState, Failure, ModelState  # noqa: E402
+from app.ui.settings_dialog import Place  # noqa: E402
+from app.ui.states import Failure, ModelInfo, ModelState  # noqa: E402
 from app.ui.theme import Appearance  # noqa: E402
-from app.worker import EngineOpener, EngineWorker, LoadedEngine  # noqa: E402
-from engine.options import LiveOptions, SamplingOptions  # noqa: E402
+from app.worker import EngineOpener, EngineWorker, LoadedEngine, Look  # noqa: E402
+from engine.places import models_dir  # noqa: E402
 
 PATIENCE = 1500  # ms that what still runs gets to end by itself when the program quits
 
@@ -41,8 +53,10 @@ UNSEEN = 1000  # ms after which a window that was not drawn no longer keeps the 
 class Start:
     """What the command line and the system decided; None leaves a choice to the settings."""
 
+    data_dir: Path
     config_dir: Path
     log_dir: Path
+    single: bool = False  # a second start with the same data only brings the first one forward
     model: str | None = None
     device: str | None = None
     precision: str | None = None
@@ -58,44 +72,51 @@ def open_engine(*args: Any, **options: Any) -> LoadedEngine:
 
 
 class Smoldesk(QObject):
-    """The running program: owns the window, the controllers and the engine's thread."""
+    """The running program: owns the window, the controllers, the store and the threads."""
 
     def __init__(
         self, app: QApplication, start: Start, *, opener: EngineOpener = open_engine
     ) -> None:
         super().__init__(app)
-        self._app = app
         self._start = start
-        self._file = SettingsFile(start.config_dir)
-        self.settings, settings_problem = self._file.read()
-        self._saving = QTimer(self, singleShot=True, interval=400)
-        self._saving.timeout.connect(self.save_settings)
-        self._told_about_saving = False
-
         self.reporter = failures.FailureReporter(self)
         log_problem = failures.open_log(start.log_dir)
         self.reporter.install()
 
-        options = SamplingOptions(temperature=self.settings.temperature, top_p=self.settings.top_p)
-        self.chat = ChatController(LiveOptions(options), parent=self)
+        self.appearance = Appearance(app)
+        self.preferences = SettingsController(
+            SettingsFile(start.config_dir), self.appearance, _places(start), self
+        )
+        settings = self.preferences.settings
+        self.store = ChatStore(start.data_dir / "chats.db", on_problem=self._store_failed.emit)
+        self.scheduler = Scheduler(self)
+        library = ChatLibrary(self.store, self.preferences.new_chat_defaults)
+        self.chat = ChatController(library, self.scheduler, parent=self)
         self.model = ModelController(
             start.model,
-            start.device or os.environ.get("SMOLDESK_DEVICE") or self.settings.device,
-            start.precision or os.environ.get("SMOLDESK_PRECISION") or self.settings.precision,
+            start.device or os.environ.get("SMOLDESK_DEVICE") or settings.device,
+            start.precision or os.environ.get("SMOLDESK_PRECISION") or settings.precision,
             parent=self,
         )
         self.worker = EngineWorker(opener)
-        self.thread_ = QThread(self)
-        self.thread_.setObjectName("engine")
-        self.worker.moveToThread(self.thread_)
-        self.appearance = Appearance(app)
+        self.thread_ = _thread("engine", self.worker, self)
+        self.counter = TokenCounter()
+        self.counting = _thread("counter", self.counter, self)
+        app.setWindowIcon(window_icon())
         self.window = MainWindow()
+        self._server: RaiseServer | None = None
         self._connect_engine()
+        self._connect_chats()
         self._connect_views()
-        self._show_settings()
-        for problem in (settings_problem, log_problem):
+        self._connect_settings()
+        self.preferences.apply(theme=start.theme)
+        self._show_settings(settings)
+        self.chat.show_first(settings.open_chat)
+        for problem in (self.preferences.problem, log_problem, self.store.problem):
             if problem is not None:
                 self.window.tell(problem)
+
+    _store_failed = Signal(object)  # Failure, from the thread that writes
 
     def show(self) -> None:
         """Show the window; the engine starts once it is on screen."""
@@ -109,121 +130,253 @@ class Smoldesk(QObject):
         if self.model.state is ModelState.NONE:
             self.model.load()
 
-    @Slot()
-    def save_settings(self) -> None:
-        """Write the settings; a folder that cannot be written is told of once."""
-        self._saving.stop()
-        problem = self._file.write(self.settings)
-        if problem is not None and not self._told_about_saving:
-            self._told_about_saving = True
-            self.window.tell(problem)
-
     def end(self) -> bool:
-        """Stop all that runs. False if something that cannot be interrupted still runs then."""
-        if self._saving.isActive():
-            self.save_settings()
+        """Stop all that runs and keep all that was said.
+
+        False if something that cannot be interrupted still runs then.
+        """
+        self._remember_open_chat()
+        self.preferences.save_pending()
         self.model.cancel()
-        self.chat.cancel()
-        self.thread_.quit()
-        ended = not self.thread_.isRunning() or self.thread_.wait(PATIENCE)
+        self.scheduler.cancel()
+        for thread in (self.thread_, self.counting):
+            thread.quit()
+        ended = all(
+            not thread.isRunning() or thread.wait(PATIENCE)
+            for thread in (self.counting, self.thread_)
+        )
+        QCoreApplication.sendPostedEvents()  # the last words of a reply may still be on their way
+        self.chat.save()
+        kept = self.store.close(PATIENCE / 1000)
+        if self._server is not None:
+            self._server.close()
         self.reporter.uninstall()
         failures.close_log()
-        return bool(ended)
+        return ended and kept
 
     def _connect_engine(self) -> None:
-        """Window's thread <-> engine's thread; every receiver is a slot of its own thread."""
+        """Window's thread <-> other threads; every receiver is a slot of its own thread."""
         queued = Qt.ConnectionType.QueuedConnection
-        worker, model, chat = self.worker, self.model, self.chat
+        worker, model, scheduler = self.worker, self.model, self.scheduler
         model.load_requested.connect(worker.work, queued)
-        chat.reply_requested.connect(worker.work, queued)
+        scheduler.reply_requested.connect(worker.work, queued)
+        scheduler.look_requested.connect(worker.work, queued)
         worker.loading_progressed.connect(model.on_progressed, queued)
         worker.engine_loaded.connect(model.on_loaded, queued)
         worker.loading_stopped.connect(model.on_stopped, queued)
         worker.loading_failed.connect(model.on_failed, queued)
-        worker.prompt_progressed.connect(chat.on_prompt_progressed, queued)
-        worker.reply_grew.connect(chat.on_grew, queued)
-        worker.reply_ended.connect(chat.on_ended, queued)
-        worker.reply_failed.connect(chat.on_failed, queued)
+        worker.prompt_progressed.connect(scheduler.on_prompt_progressed, queued)
+        worker.reply_grew.connect(scheduler.on_grew, queued)
+        worker.reply_ended.connect(scheduler.on_ended, queued)
+        worker.reply_failed.connect(scheduler.on_failed, queued)
+        worker.looked.connect(self.chat.on_looked, queued)
+        worker.counting_changed.connect(self.counter.set_counting, queued)
+        self.counter.counted.connect(self.window.status.gauge.set_draft, queued)
+        self._store_failed.connect(self._on_store_failed, queued)
         self.thread_.start()
+        self.counting.start(QThread.Priority.LowPriority)
 
-    def _connect_views(self) -> None:
-        """Views speak to controllers and controllers to views, all on the window's thread."""
-        window, model, chat = self.window, self.model, self.chat
-        header, panel, status = window.header, window.panel, window.status
-        transcript, composer = window.transcript, window.composer
-
-        window.first_painted.connect(model.load)
-        window.load_requested.connect(model.load)
-        chat.model_needed.connect(model.load)
-        model.state_changed.connect(status.set_model_state)
-        model.progressed.connect(status.show_loading)
-        model.became_ready.connect(header.show_model)
-        model.became_ready.connect(panel.model.show_model)
-        model.load_requested.connect(window.forget_no_model)
-        model.became_ready.connect(chat.on_model_ready)
-        model.failed.connect(self._on_model_failed)
+    def _connect_chats(self) -> None:
+        """The chat controller <-> the views, all on the window's thread."""
+        window, chat = self.window, self.chat
+        sidebar, transcript, composer = window.sidebar, window.transcript, window.composer
+        for bar in (sidebar, window.header):
+            bar.new_chat_requested.connect(chat.new_chat)
+        sidebar.chat_chosen.connect(chat.open_chat)
+        sidebar.rename_requested.connect(chat.rename)
+        sidebar.delete_requested.connect(chat.delete)
+        chat.chats_changed.connect(sidebar.show_chats)
+        chat.chat_opened.connect(self._on_chat_opened)
+        chat.chat_deleted.connect(self._on_chat_deleted)
 
         composer.submitted.connect(chat.submit)
-        transcript.example_chosen.connect(chat.submit)
-        transcript.retry_requested.connect(chat.retry)
-        transcript.edit_requested.connect(chat.edit)
+        composer.draft_changed.connect(chat.keep_draft)
+        composer.count_requested.connect(self.counter.request)
+        composer.edit_last_requested.connect(chat.edit_last)
         window.stop_requested.connect(chat.stop)
-        header.new_chat_requested.connect(chat.new_chat)
-        header.new_chat_requested.connect(composer.setFocus)
-        header.previous_chat_requested.connect(chat.open_previous)
-        header.previous_chat_requested.connect(composer.setFocus)
+        chat.text_returned.connect(composer.show_text)
+        chat.editing_changed.connect(composer.set_editing)
         chat.state_changed.connect(composer.set_state)
-        chat.state_changed.connect(status.set_chat_state)
-        chat.chat_opened.connect(transcript.show_turns)
-        chat.turn_began.connect(transcript.begin_turn)
-        chat.turn_withdrawn.connect(transcript.withdraw)
-        chat.prompt_progressed.connect(status.show_reading)
-        chat.reply_grew.connect(transcript.append_reply)
-        chat.reply_grew.connect(status.show_growth)
-        chat.turn_ended.connect(transcript.end_turn)
-        chat.text_returned.connect(composer.put_back)
-        chat.others_changed.connect(header.previous_chat.setVisible)
 
-        panel.option_changed.connect(chat.set_option)
-        panel.option_changed.connect(self._on_option_changed)
-        panel.theme_chosen.connect(self._on_theme_chosen)
-        self.appearance.changed.connect(window.recolour)
+        transcript.example_chosen.connect(chat.submit)
+        transcript.regenerate_requested.connect(chat.regenerate)
+        transcript.continue_requested.connect(chat.go_on)
+        transcript.edit_requested.connect(chat.edit)
+        transcript.version_requested.connect(chat.show_version)
+        chat.messages_changed.connect(transcript.show_messages)
+        chat.reply_grew.connect(transcript.append_reply)
+        chat.reply_ended.connect(transcript.announce)
+
+        status, sampling, scope = window.status, window.panel.sampling, window.panel.scope
+        chat.state_changed.connect(status.set_chat_state)
+        chat.prompt_progressed.connect(status.show_reading)
+        chat.reply_grew.connect(status.show_growth)
+        chat.used_tokens_changed.connect(status.gauge.set_used)
+        sampling.options_changed.connect(chat.change_options)
+        sampling.system_prompt_changed.connect(chat.change_system_prompt)
+        chat.next_token_changed.connect(sampling.show_next_token)
+        chat.seed_changed.connect(sampling.show_last_seed)
+        scope.prompt_wanted.connect(chat.look_again)
+        chat.prompt_changed.connect(self._on_prompt_changed)
+
+    def _connect_views(self) -> None:
+        """The model controller and what is left <-> the views."""
+        window, model, preferences = self.window, self.model, self.preferences
+        window.first_painted.connect(model.load)
+        window.first_painted.connect(self._listen)
+        window.load_requested.connect(model.load)
+        self.scheduler.model_needed.connect(model.load)
+        model.state_changed.connect(window.status.set_model_state)
+        model.progressed.connect(window.status.show_loading)
+        model.load_requested.connect(window.forget_no_model)
+        model.became_ready.connect(window.header.show_model)
+        model.became_ready.connect(window.panel.scope.show_model)
+        model.became_ready.connect(preferences.on_model_ready)
+        model.became_ready.connect(self._on_model_ready)
+        model.failed.connect(self._on_model_failed)
         self.reporter.bug_found.connect(window.show_bug)
         window.closed.connect(self._on_closed)
+        window.key_pressed.connect(self._on_key)
 
-    def _show_settings(self) -> None:
-        theme = self._start.theme or self.settings.theme
-        usual = Settings()
-        self.window.panel.set_usual_values(temperature=usual.temperature, top_p=usual.top_p)
-        self.window.panel.show_values(
-            temperature=self.settings.temperature, top_p=self.settings.top_p, theme=theme
-        )
-        self._app.setWindowIcon(window_icon())
-        self.appearance.choose(theme)
+    def _connect_settings(self) -> None:
+        """The settings <-> the views."""
+        window, preferences = self.window, self.preferences
+        self.appearance.changed.connect(window.recolour)
+        preferences.failed.connect(window.tell)
+        preferences.changed.connect(self._on_settings_changed)
+        sampling = window.panel.sampling
+        sampling.presets_changed.connect(lambda own: preferences.change(presets=own))
+        sampling.default_requested.connect(self._on_default_requested)
+        for bar in (window.sidebar, window.header):
+            bar.settings_requested.connect(lambda: preferences.show_settings(window))
+        window.sidebar.keys_requested.connect(lambda: preferences.show_keys(window))
+        window.sidebar.about_requested.connect(lambda: preferences.show_about(window))
+        window.header.sidebar_toggled.connect(self._on_bars_toggled)
+        window.header.panel_toggled.connect(self._on_bars_toggled)
 
-    @Slot(str, float)
-    def _on_option_changed(self, name: str, value: float) -> None:
-        self._change_settings(**{name: value})
+    def _show_settings(self, settings: Settings) -> None:
+        sampling = self.window.panel.sampling
+        sampling.show_presets(settings.presets)
+        sampling.set_usual(settings.options)
+        self.window.show_bars(sidebar=settings.sidebar_shown, panel=settings.panel_shown)
+        self.chat.looking = settings.panel_shown
 
-    @Slot(str)
-    def _on_theme_chosen(self, theme: str) -> None:
-        self.appearance.choose(theme)
-        self._change_settings(theme=theme)
+    @Slot(object)
+    def _on_settings_changed(self, settings: Settings) -> None:
+        self.window.panel.sampling.set_usual(settings.options)
+
+    @Slot()
+    def _on_default_requested(self) -> None:
+        chat = self.chat
+        system_prompt = chat.conversation.chat.system_prompt
+        self.preferences.change(options=chat.options, system_prompt=system_prompt)
+
+    @Slot()
+    def _on_bars_toggled(self) -> None:
+        sidebar, panel = self.window.wanted
+        if (sidebar, panel) != (
+            self.preferences.settings.sidebar_shown,
+            self.preferences.settings.panel_shown,
+        ):
+            self.preferences.change(sidebar_shown=sidebar, panel_shown=panel)
+        self.chat.set_looking(self.window.header.panel.isChecked())
+
+    @Slot(object)
+    def _on_chat_opened(self, opened: OpenedChat) -> None:
+        window = self.window
+        window.sidebar.select_chat(opened.id)
+        window.composer.show_text(opened.draft)
+        window.transcript.show_conversation(opened.messages)
+        window.panel.sampling.show_options(opened.options)
+        window.panel.sampling.show_system_prompt(opened.system_prompt)
+
+    @Slot(int, str)
+    def _on_chat_deleted(self, chat_id: int, title: str) -> None:
+        self.window.tell_deleted(title, lambda: self.chat.restore(chat_id))
+
+    @Slot(object)
+    def _on_prompt_changed(self, look: Look | None) -> None:
+        scope = self.window.panel.scope
+        if look is None:
+            scope.show_no_prompt()
+        else:
+            scope.show_prompt(look.prompt, look.tokens)
+
+    @Slot(object)
+    def _on_model_ready(self, info: ModelInfo) -> None:
+        self.window.status.gauge.set_limit(info.context_length)
+        self.chat.on_model_ready(info)
 
     @Slot(object)
     def _on_model_failed(self, failure: Failure) -> None:
-        if self.chat.state is ChatState.WAITING:
-            self.chat.on_model_failed(failure)  # said where the reply should have been
+        if self.scheduler.waiting:
+            self.scheduler.on_model_failed(failure)  # said where the reply should have been
         else:
             self.window.tell_no_model(failure)
+
+    @Slot(object)
+    def _on_store_failed(self, failure: Failure) -> None:
+        self.window.tell_not_kept(failure)
+
+    @Slot(str)
+    def _on_key(self, name: str) -> None:
+        """What a key does that is neither the window's own nor a view's."""
+        chat, window, preferences = self.chat, self.window, self.preferences
+        last = chat.last_reply
+        actions: dict[str, Callable[[], object]] = {
+            "new_chat": window.header.new_chat.click,
+            "settings": lambda: preferences.show_settings(window),
+            "keys": lambda: preferences.show_keys(window),
+            "help": lambda: preferences.show_keys(window),
+            "previous_chat": lambda: chat.open_neighbour(-1),
+            "next_chat": lambda: chat.open_neighbour(1),
+            "zoom_in": lambda: preferences.zoom_by(1),
+            "zoom_out": lambda: preferences.zoom_by(-1),
+            "zoom_reset": lambda: preferences.zoom_by(0),
+        }
+        if last is not None:
+            actions |= {
+                "regenerate": lambda: chat.regenerate(last.id),
+                "continue_reply": lambda: chat.go_on(last.id),
+                "previous_version": lambda: chat.show_version(last.id, -1),
+                "next_version": lambda: chat.show_version(last.id, 1),
+                "copy_reply": lambda: QGuiApplication.clipboard().setText(last.content),
+            }
+        actions.get(name, lambda: None)()
+
+    @Slot()
+    def _listen(self) -> None:
+        """Hear of later starts with the same data: they bring this window forward."""
+        if self._start.single and self._server is None:
+            self._server = RaiseServer(self._start.data_dir, self)
+            self._server.raise_requested.connect(self.window.come_forward)
 
     @Slot(bytes)
     def _on_closed(self, geometry: bytes) -> None:
         write_geometry(self._start.config_dir, geometry)
 
-    def _change_settings(self, **changes: Any) -> None:
-        self.settings = replace(self.settings, **changes)
-        self._saving.start()
+    def _remember_open_chat(self) -> None:
+        conversation = self.chat.conversation
+        open_chat = conversation.chat.id if conversation.kept else None
+        if open_chat != self.preferences.settings.open_chat:
+            self.preferences.change(open_chat=open_chat)
+
+
+def _thread(name: str, inhabitant: QObject, parent: QObject) -> QThread:
+    thread = QThread(parent)
+    thread.setObjectName(name)
+    inhabitant.moveToThread(thread)
+    return thread
+
+
+def _places(start: Start) -> tuple[Place, ...]:
+    translate = QCoreApplication.translate
+    return (
+        Place(translate("places", "Chats"), str(start.data_dir)),
+        Place(translate("places", "Models"), str(models_dir())),
+        Place(translate("places", "Settings"), str(start.config_dir)),
+        Place(translate("places", "Log"), str(start.log_dir)),
+    )
 
 
 class SignalWatcher(QObject):
@@ -267,6 +420,9 @@ def run(
     then: Callable[[QApplication, Smoldesk], object] | None = None,
 ) -> int:
     """Run the program to its end; `then` sees the window just after it was shown."""
+    lock = instance.claim(start.data_dir) if start.single else instance.Lock(None)
+    if lock is None:
+        return _bring_forward(start)
     app = QApplication(sys.argv[:1])
     app.setApplicationName("smoldesk")
     app.setApplicationDisplayName("Smoldesk")
@@ -285,7 +441,20 @@ def run(
     del keep
     smoldesk.window.deleteLater()
     app.processEvents()
+    lock.release()
     return int(code)
+
+
+def _bring_forward(start: Start) -> int:
+    """Another Smoldesk has these chats open: show its window instead of a second one."""
+    if instance.ask_to_raise(start.data_dir):
+        print("Smoldesk is running already; its window was brought to the front.")
+        return 0
+    print(
+        "Smoldesk is running already, but does not answer. End it, then start it again.",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _leave(code: int) -> None:

@@ -14,7 +14,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication
 
 from app.bootstrap import Smoldesk, Start, run
-from app.ui.states import Failure, ModelInfo, Turn
+from app.ui.states import Failure, ModelInfo, ReplyStatus, ShownMessage
 
 QUESTION = "What is the capital of France?"
 MAX_NEW_TOKENS = 24
@@ -28,7 +28,8 @@ def self_test(start: Start, *, as_json: bool) -> int:
     Settings and log live in a throw-away folder; the model is the user's.
     """
     with tempfile.TemporaryDirectory(prefix="smoldesk-self-test-") as folder:
-        start = replace(start, config_dir=Path(folder), log_dir=Path(folder))
+        here = Path(folder)
+        start = replace(start, data_dir=here, config_dir=here, log_dir=here)
         test = _SelfTest()
         code = run(start, then=test.begin)
     result = test.result | {"ok": bool(test.result["ok"]) and code == 0}
@@ -55,16 +56,17 @@ class _SelfTest(QObject):
             "device": None,
             "precision": None,
             "reply": None,
+            "chats": None,
         }
 
     def begin(self, app: QApplication, smoldesk: Smoldesk) -> "_SelfTest":
         """Take part from the moment the window is shown."""
         self._app, self._smoldesk = app, smoldesk
-        smoldesk.chat.options.change(max_new_tokens=MAX_NEW_TOKENS)
+        smoldesk.chat.change_options({"max_new_tokens": MAX_NEW_TOKENS})
         smoldesk.window.first_painted.connect(self._on_painted)
         smoldesk.model.became_ready.connect(self._on_ready)
         smoldesk.model.failed.connect(self._on_failed)
-        smoldesk.chat.turn_ended.connect(self._on_ended)
+        smoldesk.chat.reply_ended.connect(self._on_ended)
         smoldesk.reporter.bug_found.connect(self._on_failed)
         QTimer.singleShot(TIME_LIMIT * 1000, self, self._on_late)
         return self
@@ -83,19 +85,24 @@ class _SelfTest(QObject):
         self._press(Qt.Key.Key_Return, "\r")
 
     @Slot(object)
-    def _on_ended(self, turn: Turn) -> None:
-        if turn.failure is not None or turn.finished is None:
-            self._on_failed(turn.failure or Failure("The reply did not end."))
+    def _on_ended(self, message: ShownMessage) -> None:
+        facts = message.reply
+        if facts is None or facts.status is not ReplyStatus.FINISHED or facts.statistics is None:
+            failure = facts.failure if facts is not None else None
+            self._on_failed(failure or Failure("The reply did not end."))
             return
-        statistics = turn.finished.statistics
-        shown = self._smoldesk.window.transcript.turn_view(turn.id)
-        self.result["ttft_ms"] = round(statistics.time_to_first_token * 1000, 1)
-        self.result["tokens_per_s"] = round(statistics.tokens_per_second, 1)
-        self.result["reply"] = shown.reply.text() if shown is not None else None
+        window = self._smoldesk.window
+        shown = window.transcript.view(message.id)
+        asked = [m.text for m in window.transcript.messages if m.role == "user"]
+        self.result["ttft_ms"] = round(facts.statistics.time_to_first_token * 1000, 1)
+        self.result["tokens_per_s"] = round(facts.statistics.tokens_per_second, 1)
+        self.result["reply"] = shown.text.text() if shown is not None else None
+        self.result["chats"] = window.sidebar.list.model().rowCount()
         self.result["ok"] = bool(
-            turn.text == QUESTION
+            asked == [QUESTION]
             and self.result["reply"]
-            and turn.finished.reason != "error"
+            and facts.reason != "error"
+            and self.result["chats"] == 1
             and self.result["window_ms"] is not None
         )
         self._app.exit(0)

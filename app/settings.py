@@ -3,19 +3,25 @@
 import contextlib
 import itertools
 import json
-import math
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from app.ui.presets import LONGEST_NAME, MOST_OWN, Preset
 from app.ui.states import Failure
+from engine.errors import OptionsError
+from engine.options import OPTION_NAMES, SamplingOptions
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 THEMES = ("system", "light", "dark")
+ZOOM = (50, 300)  # per cent
+LONGEST_SYSTEM_PROMPT = 100_000  # characters
+
+_USUAL = SamplingOptions()
+_FORMER = ("temperature", "top_p")  # once settings of their own, now among the options
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +31,13 @@ class Settings:
     device: str = "auto"
     precision: str = "auto"
     theme: str = "system"
-    temperature: float = 0.7
-    top_p: float = 0.9
-
-
-def _number(low: float, high: float) -> Callable[[Any], bool]:
-    def valid(value: Any) -> bool:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and math.isfinite(value) and low <= value <= high
-
-    return valid
-
-
-_VALID: dict[str, Callable[[Any], bool]] = {
-    "device": DEVICES.__contains__,
-    "precision": PRECISIONS.__contains__,
-    "theme": THEMES.__contains__,
-    "temperature": _number(0, 2),
-    "top_p": _number(0, 1),
-}
+    zoom: int = 100  # per cent of the system's size of text
+    options: SamplingOptions = _USUAL  # of new chats
+    system_prompt: str | None = None  # of new chats; None: the model's built-in one
+    presets: tuple[Preset, ...] = ()  # the user's own
+    sidebar_shown: bool = True
+    panel_shown: bool = True
+    open_chat: int | None = None  # that was open last
 
 
 class SettingsFile:
@@ -51,7 +45,7 @@ class SettingsFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "settings.json"
-        self._unknown: dict[str, Any] = {}
+        self._form = SettingsForm()
 
     def read(self) -> tuple[Settings, Failure | None]:
         """The settings, and what the user should know if the file was not as it should be.
@@ -72,11 +66,17 @@ class SettingsFile:
             )
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or absurdly nested
             return Settings(), self._set_aside()
-        return self._checked(content)
+        settings, wrong = self._form.read(content)
+        if not wrong:
+            return settings, None
+        names = ", ".join(name.replace("_", "-") for name in wrong)
+        return settings, Failure(
+            f"A setting had a value that it cannot have, so its usual one is used: {names}."
+        )
 
     def write(self, settings: Settings) -> Failure | None:
         """Replace the file as one step; says so if that cannot be done."""
-        text = json.dumps({**self._unknown, **asdict(settings)}, indent=2)  # pure ASCII
+        text = json.dumps(self._form.written(settings), indent=2)  # pure ASCII
         try:
             replace_file(self.path, text.encode() + b"\n")
         except OSError:
@@ -85,19 +85,6 @@ class SettingsFile:
                 f"Check that you may write to the folder {self.path.parent}.",
             )
         return None
-
-    def _checked(self, content: dict[str, Any]) -> tuple[Settings, Failure | None]:
-        known = {field.name for field in fields(Settings)}
-        self._unknown = {name: value for name, value in content.items() if name not in known}
-        values = {name: value for name, value in content.items() if name in known}
-        wrong = sorted(name for name, value in values.items() if not _is_valid(name, value))
-        settings = Settings(**{n: v for n, v in values.items() if n not in wrong})
-        if not wrong:
-            return settings, None
-        names = ", ".join(name.replace("_", "-") for name in wrong)
-        return settings, Failure(
-            f"A setting had a value that it cannot have, so its usual one is used: {names}."
-        )
 
     def _set_aside(self) -> Failure:
         numbers = itertools.count(1)
@@ -112,11 +99,96 @@ class SettingsFile:
         return Failure("Your settings file is damaged, so the usual settings are used.", kept)
 
 
+class SettingsForm:
+    """Settings as JSON values and back; whatever else was read is written again."""
+
+    def __init__(self) -> None:
+        self._unknown: dict[str, Any] = {}
+        self._unknown_options: dict[str, Any] = {}
+        self._unknown_in_presets: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    def read(self, content: dict[str, Any]) -> tuple[Settings, list[str]]:
+        """The settings, and the names of those whose value cannot be."""
+        known = {field.name for field in fields(Settings)}
+        self._unknown = {n: v for n, v in content.items() if n not in known | set(_FORMER)}
+        values = {n: v for n, v in content.items() if n in known - {"options", "presets"}}
+        wrong = [name for name, value in values.items() if not _is_valid(name, value)]
+        former = {name: content[name] for name in _FORMER if name in content}
+        options, self._unknown_options, wrong_options = _options(content.get("options", {}), former)
+        presets, wrong_presets = self._presets(content.get("presets", []))
+        right = {name: value for name, value in values.items() if name not in wrong}
+        settings = Settings(**right, options=options, presets=presets)
+        return settings, sorted([*wrong, *wrong_options, *wrong_presets])
+
+    def written(self, settings: Settings) -> dict[str, Any]:
+        """What JSON keeps; of options only those that differ from the usual ones."""
+        values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
+        values["options"] = {**self._unknown_options, **_different(settings.options)}
+        values["presets"] = [self._written_preset(preset) for preset in settings.presets]
+        return {**self._unknown, **values}
+
+    def _presets(self, content: Any) -> tuple[tuple[Preset, ...], list[str]]:
+        self._unknown_in_presets = {}
+        presets: list[Preset] = []
+        right = isinstance(content, list) and len(content) <= MOST_OWN
+        for item in content[:MOST_OWN] if isinstance(content, list) else ():
+            name = item.get("name") if isinstance(item, dict) else None
+            if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+                right = False
+                continue
+            options, unknown_options, wrong = _options(item.get("options", {}), {})
+            right = right and not wrong
+            unknown = {n: v for n, v in item.items() if n not in ("name", "options")}
+            self._unknown_in_presets.setdefault(name, (unknown, unknown_options))
+            presets.append(Preset(name, options))
+        return tuple(presets), [] if right else ["presets"]
+
+    def _written_preset(self, preset: Preset) -> dict[str, Any]:
+        unknown, unknown_options = self._unknown_in_presets.get(preset.name, ({}, {}))
+        options = {**unknown_options, **_different(preset.options)}
+        return {**unknown, "name": preset.name, "options": options}
+
+
 def _is_valid(name: str, value: Any) -> bool:
-    try:
-        return _VALID[name](value)
-    except (TypeError, OverflowError):  # a list in a tuple of names, a number beyond all floats
-        return False
+    text = value if isinstance(value, str) else None
+    return {
+        "device": text in DEVICES,
+        "precision": text in PRECISIONS,
+        "theme": text in THEMES,
+        "zoom": type(value) is int and ZOOM[0] <= value <= ZOOM[1],
+        "system_prompt": value is None or (text is not None and len(text) <= LONGEST_SYSTEM_PROMPT),
+        "sidebar_shown": isinstance(value, bool),
+        "panel_shown": isinstance(value, bool),
+        "open_chat": value is None or type(value) is int,
+    }[name]
+
+
+def _options(
+    content: Any, former: dict[str, Any]
+) -> tuple[SamplingOptions, dict[str, Any], list[str]]:
+    """The options in `content`, what is unknown in it, and the names of what cannot be."""
+    if not isinstance(content, dict):
+        options, unknown, wrong = _options({}, former)
+        return options, unknown, [*wrong, "options"]
+    values: dict[str, Any] = {}
+    wrong = []
+    for name, value in {**former, **content}.items():
+        if name not in OPTION_NAMES:
+            continue
+        fitting: Any = tuple(value) if isinstance(value, list) else value
+        try:
+            SamplingOptions(**{name: fitting})
+        except OptionsError:
+            wrong.append(name)
+        else:
+            values[name] = fitting
+    unknown = {name: value for name, value in content.items() if name not in OPTION_NAMES}
+    return SamplingOptions(**values), unknown, wrong
+
+
+def _different(options: SamplingOptions) -> dict[str, Any]:
+    usual = asdict(_USUAL)
+    return {name: value for name, value in asdict(options).items() if value != usual[name]}
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.failures import explain
-from app.ui.states import ModelInfo, ReplyGrowth
+from app.ui.states import ModelInfo, NextToken, ReplyGrowth
 from engine.errors import StoppedError
 from engine.events import Event, Finished, PromptProgress, Token
 from engine.messages import Message
@@ -47,8 +47,36 @@ class Device(Protocol):
         ...
 
 
-class Conversation(Protocol):
+class Session(Protocol):
     """The part of `engine.session.Session` that is used here."""
+
+    @property
+    def context_length(self) -> int:
+        """How many tokens the model can remember."""
+        ...
+
+    @property
+    def next_token(self) -> NextToken | None:
+        """The step that made the newest token."""
+        ...
+
+    def look_ahead(
+        self, messages: Sequence[Message], *, cancel: threading.Event
+    ) -> NextToken | None:
+        """The step that would come next; None if stopped."""
+        ...
+
+    def prompt_text(self, messages: Sequence[Message]) -> str:
+        """The exact prompt, for people to read."""
+        ...
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """The exact prompt, as the model reads it."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens a text is; on any thread."""
+        ...
 
     def reply(
         self,
@@ -74,7 +102,7 @@ class LoadedEngine(Protocol):
         """Where it computes."""
         ...
 
-    def session(self) -> Conversation:
+    def session(self) -> Session:
         """A conversation's own cache."""
         ...
 
@@ -94,12 +122,38 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplyRequest:
-    """Answer the last of `messages`; `options` may change and `cancel` be set meanwhile."""
+    """Answer `messages`, or go on with the reply they end with.
 
-    turn: int
+    `options` may change and `cancel` be set meanwhile.
+    """
+
+    message_id: int
     messages: tuple[Message, ...]
     options: LiveOptions
     cancel: threading.Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LookRequest:
+    """Say what the model would read for a dialog and, if `ahead`, which token would come next.
+
+    `key` comes back with the answer.
+    """
+
+    key: int
+    messages: tuple[Message, ...]
+    ahead: bool
+    cancel: threading.Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """The answer to a LookRequest: the prompt and, if asked for, the step after it."""
+
+    key: int
+    next_token: NextToken | None
+    prompt: str
+    tokens: int
 
 
 class EngineWorker(QObject):
@@ -112,32 +166,37 @@ class EngineWorker(QObject):
     engine_loaded = Signal(object)  # ModelInfo
     loading_stopped = Signal()
     loading_failed = Signal(object)  # Failure
-    prompt_progressed = Signal(int, object)  # turn, PromptProgress
+    prompt_progressed = Signal(int, object)  # message id, PromptProgress
     reply_grew = Signal(object)  # ReplyGrowth
-    reply_ended = Signal(int, object)  # turn, Finished
-    reply_failed = Signal(int, object)  # turn, Failure
+    reply_ended = Signal(int, object)  # message id, Finished
+    reply_failed = Signal(int, object)  # message id, Failure
+    looked = Signal(object)  # Look
+    counting_changed = Signal(object)  # Callable[[str], int]
 
     def __init__(self, open_engine: EngineOpener) -> None:
         super().__init__()
         self._open_engine = open_engine
-        self._session: Conversation | None = None
+        self._session: Session | None = None
 
     @Slot(object)
-    def work(self, request: LoadRequest | ReplyRequest) -> None:
-        """Do `request`; whatever happens, exactly one closing signal follows."""
+    def work(self, request: LoadRequest | ReplyRequest | LookRequest) -> None:
+        """Do `request`; for a load or a reply exactly one closing signal follows, come what may."""
         try:
             if isinstance(request, LoadRequest):
                 self._load(request)
-            else:
+            elif isinstance(request, ReplyRequest):
                 self._reply(request)
+            else:
+                self._look(request)
         except StoppedError:
             self.loading_stopped.emit()
         except Exception as error:  # the one place where every kind is caught
             failure = explain(error)
             if isinstance(request, LoadRequest):
                 self.loading_failed.emit(failure)
-            else:
-                self.reply_failed.emit(request.turn, failure)
+            elif isinstance(request, ReplyRequest):
+                self.reply_failed.emit(request.message_id, failure)
+            # A look that failed is not worth a word: the reply will say it if it matters.
 
     def _load(self, request: LoadRequest) -> None:
         self._session = None  # lets go of the old model's memory before the new one needs it
@@ -157,13 +216,26 @@ class EngineWorker(QObject):
             cancel=request.cancel,
         )
         self._session = engine.session()
-        self.engine_loaded.emit(_info(engine.name, engine.device))
+        self.counting_changed.emit(self._session.count_tokens)
+        self.engine_loaded.emit(_info(engine, self._session.context_length))
+
+    def _look(self, request: LookRequest) -> None:
+        if self._session is None or request.cancel.is_set():
+            return
+        tokens = len(self._session.prompt_ids(request.messages))
+        prompt = self._session.prompt_text(request.messages)
+        self.looked.emit(Look(request.key, None, prompt, tokens))
+        if request.ahead:
+            step = self._session.look_ahead(request.messages, cancel=request.cancel)
+            if step is not None:
+                self.looked.emit(Look(request.key, step, prompt, tokens))
 
     def _reply(self, request: ReplyRequest) -> None:
-        assert self._session is not None, "a reply was asked for before a model was loaded"
-        events = self._session.reply(request.messages, request.options, cancel=request.cancel)
+        session = self._session
+        assert session is not None, "a reply was asked for before a model was loaded"
+        events = session.reply(request.messages, request.options, cancel=request.cancel)
         frame = _Frame()
-        gathered = _Gathered(request.turn)
+        gathered = _Gathered(request.message_id)
         finished = None
         try:
             for event in events:
@@ -171,25 +243,25 @@ class EngineWorker(QObject):
                     case Token():
                         gathered.add(event.text)
                         if frame.is_due():
-                            self.reply_grew.emit(gathered.take())
+                            self.reply_grew.emit(gathered.take(session.next_token))
                     case PromptProgress():
                         if frame.is_due() or event.done == event.total:
-                            self.prompt_progressed.emit(request.turn, event)
+                            self.prompt_progressed.emit(request.message_id, event)
                     case Finished():
                         finished = event
                         gathered.add_tail(event.tail)
         finally:  # also when the reply breaks off: what there is of it is kept
-            self.reply_grew.emit(gathered.take())
+            self.reply_grew.emit(gathered.take(session.next_token))
         if finished is None:
             raise RuntimeError("the engine ended a reply without saying why")
-        self.reply_ended.emit(request.turn, finished)
+        self.reply_ended.emit(request.message_id, finished)
 
 
 class _Gathered:
     """The text since the last frame, and the count and time since the first token."""
 
-    def __init__(self, turn: int) -> None:
-        self._turn = turn
+    def __init__(self, message_id: int) -> None:
+        self._message_id = message_id
         self._pieces: list[str] = []
         self._tokens = 0
         self._first = 0.0
@@ -203,11 +275,12 @@ class _Gathered:
     def add_tail(self, text: str) -> None:
         self._pieces.append(text)
 
-    def take(self) -> ReplyGrowth:
+    def take(self, next_token: NextToken | None) -> ReplyGrowth:
         text = "".join(self._pieces)
         self._pieces.clear()
         seconds = time.perf_counter() - self._first if self._tokens else 0.0
-        return ReplyGrowth(self._turn, text, self._tokens, seconds)
+        step = next_token if self._tokens else None
+        return ReplyGrowth(self._message_id, text, self._tokens, seconds, step)
 
 
 class _Frame:
@@ -224,7 +297,14 @@ class _Frame:
         return True
 
 
-def _info(name: str, device: Device) -> ModelInfo:
+def _info(engine: LoadedEngine, context_length: int) -> ModelInfo:
+    device = engine.device
     return ModelInfo(
-        name, device.name, device.label, device.reason, device.precision, device.threads
+        engine.name,
+        device.name,
+        device.label,
+        device.reason,
+        device.precision,
+        device.threads,
+        context_length,
     )

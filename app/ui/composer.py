@@ -4,9 +4,19 @@
 
 import math
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QMimeData, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.ui.icons import icon
 from app.ui.states import ChatState
@@ -23,6 +33,9 @@ class Composer(QFrame):
     submitted = Signal(str)
     stop_requested = Signal()
     refused = Signal(str)  # one plain sentence: why a text was not taken
+    draft_changed = Signal(str)
+    count_requested = Signal(str)  # once typing rests
+    edit_last_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,12 +48,21 @@ class Composer(QFrame):
         self.button = QPushButton()
         self.button.setProperty("role", "primary")
         self.button.clicked.connect(self._on_pressed)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(3 * UNIT, 2 * UNIT, 2 * UNIT, 2 * UNIT)
+        self.editing = _EditingBar()
+        self.editing.left.connect(self.stop_requested)
+        row = QHBoxLayout()
         row.setSpacing(2 * UNIT)
         row.addWidget(self.text)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(3 * UNIT, 2 * UNIT, 2 * UNIT, 2 * UNIT)
+        column.setSpacing(UNIT)
+        column.addWidget(self.editing)
+        column.addLayout(row)
+        self._resting = QTimer(self, singleShot=True, interval=150)
+        self._resting.timeout.connect(self._on_resting)
         self.text.sent.connect(self._submit)
+        self.text.edit_last_requested.connect(self.edit_last_requested)
         self.text.refused.connect(self.refused)
         self.text.textChanged.connect(self._on_text_changed)
         self.text.focus_changed.connect(self._on_focus_changed)
@@ -56,17 +78,30 @@ class Composer(QFrame):
         self._show_state()
 
     @Slot(str)
-    def put_back(self, text: str) -> None:
-        """Return a text that could not be answered, before what was typed since."""
-        typed = self.text.toPlainText()
-        self.text.setPlainText(f"{text}\n\n{typed}" if typed.strip() else text)
+    def show_text(self, text: str) -> None:
+        """Show a draft, or a message to be edited, without announcing it as typed."""
+        self.text.blockSignals(True)
+        self.text.setWordWrapMode(wrap_mode(text))
+        self.text.setPlainText(text[:MAX_CHARACTERS])
         self.text.moveCursor(QTextCursor.MoveOperation.End)
-        self.text.setFocus()
+        self.text.blockSignals(False)
+        self.text.fit()
+        self._show_state()
+        self._resting.start()
+
+    @Slot(bool)
+    def set_editing(self, editing: bool) -> None:
+        """Say that what is sent takes the place of a message that was sent before."""
+        self.editing.setVisible(editing)
+        self._show_state()
+        if editing:
+            self.text.setFocus()
 
     @Slot(object)
     def recolour(self, colours: Colours) -> None:
         """Draw the icons anew in the theme's colours."""
         self._colours = colours
+        self.editing.recolour(colours)
         self._show_state()
 
     def set_greatest_height(self, height: int) -> None:
@@ -74,8 +109,15 @@ class Composer(QFrame):
         self.text.greatest_height = height
         self.text.fit()
 
+    @Slot()
     def _on_text_changed(self) -> None:
         self._show_state()
+        self._resting.start()
+        self.draft_changed.emit(self.text.toPlainText())
+
+    @Slot()
+    def _on_resting(self) -> None:
+        self.count_requested.emit(_whole_characters(self.text.toPlainText()))
 
     def _on_pressed(self) -> None:
         if self._state.busy:
@@ -86,9 +128,12 @@ class Composer(QFrame):
 
     def _submit(self) -> None:
         text = self.text.toPlainText()
-        if self._state.busy or not text.strip():
+        if not text.strip():
             return
-        self.text.clear()
+        if self._state.busy:
+            self.refused.emit(self.tr("Wait for the reply to end, or stop it with Esc."))
+            return
+        self.show_text("")
         self.submitted.emit(_whole_characters(text))
 
     def _on_focus_changed(self, focused: bool) -> None:
@@ -108,12 +153,37 @@ class Composer(QFrame):
             self.button.setIcon(icon("stop" if busy else "send", colour))
 
 
+class _EditingBar(QWidget):
+    """Says that a message is being edited, and lets one leave it as it was."""
+
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        words = QLabel(self.tr("Editing: sending it makes a new version of your message."))
+        words.setProperty("role", "muted")
+        words.setFont(scaled_font(self.font(), 0.9))
+        self.leave = QToolButton()
+        self.leave.setAccessibleName(self.tr("Leave the message as it is"))
+        self.leave.setToolTip(self.tr("Leave the message as it is (Esc)"))
+        self.leave.clicked.connect(self.left)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(words, 1)
+        row.addWidget(self.leave)
+        self.hide()
+
+    def recolour(self, colours: Colours) -> None:
+        self.leave.setIcon(icon("close", colours.muted))
+
+
 class _Field(QPlainTextEdit):
     """Plain text; knows Enter from an Enter that only confirms an input method's word."""
 
     sent = Signal()
     refused = Signal(str)
     focus_changed = Signal(bool)
+    edit_last_requested = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -179,6 +249,10 @@ class _Field(QPlainTextEdit):
         if enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             if not self._composing and not event.isAutoRepeat():
                 self.sent.emit()
+            return
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if event.key() == Qt.Key.Key_Up and plain and self.document().isEmpty():
+            self.edit_last_requested.emit()
             return
         super().keyPressEvent(event)
 

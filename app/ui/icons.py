@@ -1,13 +1,13 @@
-"""Icons drawn from SVG in the colour of the theme, sharp at every scale."""
+"""Icons drawn from SVG in the colour of the theme, sharp at every scale and every size of text."""
 
-from PySide6.QtCore import QByteArray, QRectF, Qt
-from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from app.assets import asset
 
 SIZE = 20  # px
-_SCALES = (1.0, 1.25, 1.5, 1.75, 2.0, 3.0)
+_SCALES = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)
 
 
 def icon(name: str, colour: str) -> QIcon:
@@ -16,13 +16,22 @@ def icon(name: str, colour: str) -> QIcon:
     renderer = QSvgRenderer(QByteArray(svg.encode()))
     result = QIcon()
     for scale in _SCALES:
-        result.addPixmap(_drawn(renderer, SIZE, scale))
+        # Without a scale of their own: Qt prefers one of the screen's scale to one large enough.
+        result.addPixmap(_drawn(renderer, round(SIZE * scale)))
     return result
+
+
+def icon_size(font: QFont) -> QSize:
+    """How large an icon beside text in that font is."""
+    side = round(QFontMetrics(font).height() * 1.25 / 2) * 2
+    return QSize(side, side)
 
 
 def app_icon(size: int, scale: float) -> QPixmap:
     """The program's own icon, `size` px wide on a screen of that scale."""
-    return _drawn(QSvgRenderer(str(asset("icons/smoldesk.svg"))), size, scale)
+    pixmap = _drawn(QSvgRenderer(str(asset("icons/smoldesk.svg"))), round(size * scale))
+    pixmap.setDevicePixelRatio(scale)
+    return pixmap
 
 
 def window_icon() -> QIcon:
@@ -33,12 +42,10 @@ def window_icon() -> QIcon:
     return result
 
 
-def _drawn(renderer: QSvgRenderer, size: int, scale: float) -> QPixmap:
-    pixels = round(size * scale)
+def _drawn(renderer: QSvgRenderer, pixels: int) -> QPixmap:
     pixmap = QPixmap(pixels, pixels)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     renderer.render(painter, QRectF(0, 0, pixels, pixels))
     painter.end()
-    pixmap.setDevicePixelRatio(scale)
     return pixmap

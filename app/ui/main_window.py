@@ -2,54 +2,70 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMessageBox, QVBoxLayout, QWidget
 
 from app.ui.composer import Composer
 from app.ui.header import Header
+from app.ui.keys import KEYS
 from app.ui.notice import Notice
-from app.ui.sampling_panel import PANEL_WIDTH, SamplingPanel
+from app.ui.side_panel import SidePanel
+from app.ui.sidebar import Sidebar
 from app.ui.states import Failure
 from app.ui.status_line import StatusLine
 from app.ui.theme import COLUMN_WIDTH, UNIT, Colours
 from app.ui.transcript import Transcript
-from engine.options import RANGES
 
 # Kinds of notices.
 _NO_MODEL = "no model"
 _REFUSED = "refused"
+_DELETED = "deleted"
+_NOT_KEPT = "not kept"
 
-_ROOM_FOR_PANEL = PANEL_WIDTH + 115 * UNIT
+_LEAST_CHAT = 100 * UNIT  # beside the sidebar and the panel
 
 
 class MainWindow(QMainWindow):
-    """Holds the views; knows nothing of what stands behind them."""
+    """Holds the views; knows nothing of what stands behind them.
+
+    In a narrow window the panel, and then the sidebar, goes away by itself; called back there, it
+    takes the place of the conversation.
+    """
 
     first_painted = Signal()
     closed = Signal(bytes)  # the window's geometry
     stop_requested = Signal()
     load_requested = Signal()
+    key_pressed = Signal(str)  # the name of a key in `keys.KEYS` that is for others to act on
 
     def __init__(self) -> None:
         super().__init__()
         self.setWindowTitle("Smoldesk")
         self.setMinimumSize(95 * UNIT, 90 * UNIT)
+        self.sidebar = Sidebar()
         self.header = Header()
         self.notice = Notice()
         self.transcript = Transcript()
         self.composer = Composer()
         self.status = StatusLine()
-        self.panel = SamplingPanel(RANGES)
+        self.panel = SidePanel()
         self.setCentralWidget(self._arranged())
-        self.header.panel_toggled.connect(self._on_panel_toggled)
+        self.header.sidebar_toggled.connect(self._on_toggled)
+        self.header.panel_toggled.connect(self._on_toggled)
+        self.header.new_chat_requested.connect(self._make_room)
+        self.sidebar.new_chat_requested.connect(self._make_room)
+        self.sidebar.chat_entered.connect(self._make_room)
         self.composer.stop_requested.connect(self.stop_requested)
         self.composer.refused.connect(self._tell_refused)
         self.composer.text.textChanged.connect(self._forget_refused)
         self._set_keys()
         self._dialog: QMessageBox | None = None
         self.header.installEventFilter(self)
-        self._had_room = True
+        self._room = 2  # how many of the two bars there is room for
+        self._wanted = {"sidebar": True, "panel": True}
         self.composer.setFocus()
 
     def _arranged(self) -> QWidget:
@@ -76,46 +92,101 @@ class MainWindow(QMainWindow):
         middle.setSpacing(0)
         middle.addWidget(self._chat, 1)
         middle.addWidget(self.panel, 0, Qt.AlignmentFlag.AlignRight)
+        right = QVBoxLayout()
+        right.setContentsMargins(0, 0, 0, 0)
+        right.setSpacing(0)
+        right.addWidget(self.header)
+        right.addLayout(middle, 1)
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.header)
-        column.addLayout(middle, 1)
+        columns = QHBoxLayout(page)
+        columns.setContentsMargins(0, 0, 0, 0)
+        columns.setSpacing(0)
+        columns.addWidget(self.sidebar)
+        columns.addLayout(right, 1)
         return page
 
     def _set_keys(self) -> None:
-        for keys, action in (
-            (QKeySequence.StandardKey.New, self.header.new_chat.click),
-            ("Ctrl+Up", self.header.previous_chat.click),
-            ("Ctrl+.", self.header.panel.click),
-            ("Esc", self.stop_requested.emit),
-            (QKeySequence.StandardKey.Quit, self.close),
-        ):
-            QShortcut(QKeySequence(keys), self, activated=action)
+        own: dict[str, Callable[[], object]] = {
+            "sidebar": self.header.sidebar.click,
+            "panel": self.header.panel.click,
+            "stop": self.stop_requested.emit,
+            "focus_message": self._make_room,
+            "quit": self.close,
+        }
+        self.shortcuts: dict[str, QShortcut] = {}
+        for key in KEYS:
+            if key.listed_only:
+                continue
+            action = own.get(key.name, lambda name=key.name: self.key_pressed.emit(name))
+            shortcut = QShortcut(QKeySequence(key.sequence), self, activated=action)
+            self.shortcuts[key.name] = shortcut
 
     @Slot(object)
     def recolour(self, colours: Colours) -> None:
         """Draw all icons anew in the theme's colours."""
-        for view in (self.header, self.notice, self.transcript, self.composer):
+        views = (self.sidebar, self.header, self.notice, self.transcript, self.composer, self.panel)
+        for view in views:
             view.recolour(colours)
 
+    def show_bars(self, *, sidebar: bool, panel: bool) -> None:
+        """Which of the two bars are wanted where there is room for them."""
+        self._wanted = {"sidebar": sidebar, "panel": panel}
+        self._put_away()
+
+    @property
+    def wanted(self) -> tuple[bool, bool]:
+        """Whether sidebar and panel are wanted where there is room for them."""
+        return self._wanted["sidebar"], self._wanted["panel"]
+
     @Slot(bool)
-    def _on_panel_toggled(self, shown: bool) -> None:
-        self.panel.setVisible(shown)
+    def _on_toggled(self, shown: bool) -> None:
+        sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()
+        if self._room == 2:
+            self._wanted = {"sidebar": sidebar, "panel": panel}
         self._share_room()
-        if not shown:
+        if not shown and self._chat.isVisible():
             self.composer.setFocus()
 
+    def _put_away(self) -> None:
+        """Show the bars that are wanted and have room."""
+        for button, shown in (
+            (self.header.sidebar, self._wanted["sidebar"] and self._room >= 1),
+            (self.header.panel, self._wanted["panel"] and self._room >= 2),
+        ):
+            button.setChecked(shown)
+        self._share_room()
+
     def _share_room(self) -> None:
-        """In a narrow window the panel takes the place of the conversation."""
-        alone = self.panel.isVisibleTo(self) and self.width() < _ROOM_FOR_PANEL
-        self._chat.setVisible(not alone)
+        """A bar for which there is no room beside the conversation takes its place."""
+        sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()
+        taken = sidebar * self.sidebar.width() + panel * self.panel.width()
+        crowded = self.width() < taken + _LEAST_CHAT and (sidebar or panel)
+        if crowded and sidebar and panel:
+            # The one that was there before gives way to the one that was called.
+            called_panel = not self.panel.isVisibleTo(self)
+            (self.header.sidebar if called_panel else self.header.panel).setChecked(False)
+            return  # comes back here
+        self.sidebar.setVisible(sidebar)
+        self.panel.setVisible(panel)
+        self._chat.setVisible(not crowded)
+
+    @Slot()
+    def _make_room(self) -> None:
+        """Something is to be done in the conversation: a bar that hides it goes away."""
+        if not self._chat.isVisibleTo(self):
+            self.header.sidebar.setChecked(False)
+            self.header.panel.setChecked(False)
+        self.composer.setFocus()
 
     @Slot(object)
     def tell(self, failure: Failure) -> None:
         """Say what went wrong in a line above the conversation; the program goes on."""
         self.notice.tell(f"{failure.what} {failure.remedy}".strip())
+
+    @Slot(object)
+    def tell_not_kept(self, failure: Failure) -> None:
+        """Say that chats are not being written to the disk."""
+        self.notice.tell(f"{failure.what} {failure.remedy}".strip(), kind=_NOT_KEPT)
 
     @Slot(object)
     def tell_no_model(self, failure: Failure) -> None:
@@ -124,6 +195,12 @@ class MainWindow(QMainWindow):
             self.show_bug(failure)
         words = f"{failure.what} {failure.remedy}".strip()
         self.notice.tell(words, self.tr("Try again"), self.load_requested.emit, kind=_NO_MODEL)
+
+    def tell_deleted(self, title: str, undo: Callable[[], None]) -> None:
+        """Say that a chat was deleted, and offer to bring it back."""
+        name = title or self.tr("New chat")
+        words = self.tr("“%1” was deleted.").replace("%1", name)
+        self.notice.tell(words, self.tr("Undo"), undo, kind=_DELETED)
 
     @Slot()
     def forget_no_model(self) -> None:
@@ -137,6 +214,15 @@ class MainWindow(QMainWindow):
     @Slot()
     def _forget_refused(self) -> None:
         self.notice.withdraw(_REFUSED)
+
+    @Slot()
+    def come_forward(self) -> None:
+        """Somebody started the program once more: here it is."""
+        if self.isMinimized():
+            self.showNormal()
+        self.show()
+        self.raise_()
+        self.activateWindow()
 
     @Slot(object)
     def show_bug(self, failure: Failure) -> None:
@@ -165,17 +251,19 @@ class MainWindow(QMainWindow):
         """Go back to where the window was, or to a sensible size."""
         if not geometry or not self.restoreGeometry(QByteArray(geometry)):
             room = self.screen().availableGeometry().size()
-            self.resize(min(1120, int(room.width() * 0.9)), min(760, int(room.height() * 0.9)))
+            self.resize(min(1240, int(room.width() * 0.9)), min(800, int(room.height() * 0.9)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The composer takes at most a third; a narrow window puts the panel away."""
+        """The composer takes at most a third; a narrow window puts the bars away."""
         super().resizeEvent(event)
         self.composer.set_greatest_height(self.height() // 3)
-        room = self.width() >= _ROOM_FOR_PANEL
-        if room != self._had_room:
-            self._had_room = room
-            self.header.panel.setChecked(room)
-        self._share_room()
+        beside = self.width() - _LEAST_CHAT
+        room = (beside >= self.sidebar.width()) + (
+            beside >= self.sidebar.width() + self.panel.width()
+        )
+        if room != self._room:
+            self._room = room
+            self._put_away()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Say when a part of the window was drawn for the first time."""

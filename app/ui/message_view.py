@@ -1,132 +1,204 @@
-"""One turn of the conversation: the question, the reply, and how the reply ended."""
+"""One message on screen: a question in its bubble, or a reply with how it went."""
 
-from PySide6.QtCore import QPoint, Qt, Signal
+# ruff: noqa: N802 - the names of what is overridden are Qt's
+
+from PySide6.QtCore import QEvent, QPoint, QSize, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
-from app.ui.states import Failure, Turn
+from app.ui.failure_box import FailureBox
+from app.ui.markdown_view import MarkdownView
+from app.ui.message_actions import Icons, MessageActions
+from app.ui.states import ReplyStatus, ShownMessage
 from app.ui.text_view import TextView
 from app.ui.theme import TEXT_SCALE, UNIT, scaled_font
 from app.ui.wording import cost_explained, cost_of_reply, end_of_reply
 
+_GOES_ON_AFTER = ("stopped", "length", "stop_text", "loop", "context_full", "error")
 
-class TurnView(QWidget):
-    """Shows one Turn; the reply grows by `append_reply`, everything else is set once."""
 
+class MessageView(QWidget):
+    """What questions and replies have in common. `fit` lays it out; nothing else does."""
+
+    resized = Signal()  # its height may be another
     dragged = Signal(QWidget, QPoint)
-    retry_requested = Signal(int)
+    regenerate_requested = Signal(int)
+    continue_requested = Signal(int)
     edit_requested = Signal(int)
+    version_requested = Signal(int, int)
 
-    def __init__(self, turn: Turn, parent: QWidget | None = None) -> None:
+    text: TextView
+    actions: MessageActions
+
+    def __init__(self, message: ShownMessage, parent: QWidget) -> None:
         super().__init__(parent)
-        self.turn_id = turn.id
-        self._wants = turn.text
-        self._held_back = ""
-        self.question = TextView(self.tr("Your message"))
-        self.question.append_text(turn.text)
-        self.reply = TextView(self.tr("Reply"))
-        self.pending = QLabel(self.tr("…"))
+        self.message = message
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the user holds on to it: something is selected, or the keyboard is in it."""
+        focus = QApplication.focusWidget()
+        return self.text.textCursor().hasSelection() or (
+            focus is not None and self.isAncestorOf(focus)
+        )
+
+    def show_message(self, message: ShownMessage) -> None:
+        """Show a newer state of the same message."""
+        self.message = message
+        self.actions.show_version(message.version, message.versions)
+
+    def fit(self, width: int) -> int:
+        """Lay out for that width, in px; returns the height."""
+        raise NotImplementedError
+
+    def recolour(self, icons: Icons) -> None:
+        """Show the theme's icons."""
+        self.actions.recolour(icons)
+
+    def rescale(self) -> None:
+        """Take the size of text that is in use now."""
+        self.text.setFont(scaled_font(QApplication.font(), TEXT_SCALE))
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Another size of text."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "actions"):
+            self.rescale()
+            self.resized.emit()
+
+    def _set_up(self) -> None:
+        self.text.dragged.connect(lambda place: self.dragged.emit(self.text, place))
+        self.actions.step_requested.connect(
+            lambda step: self.version_requested.emit(self.message.id, step)
+        )
+        self.rescale()
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.message.text)
+
+
+class QuestionView(MessageView):
+    """What the user wrote, exactly as it was written."""
+
+    def __init__(self, message: ShownMessage, parent: QWidget) -> None:
+        super().__init__(message, parent)
+        self._bubble = QFrame(self, objectName="question")
+        self.text = TextView(self.tr("Your message"), self._bubble)
+        self.text.set_text(message.text)
+        self.actions = MessageActions(at_right=True, parent=self)
+        self.actions.add(
+            "edit", self.tr("Edit this message"), lambda: self.edit_requested.emit(self.message.id)
+        )
+        self.actions.add("copy", self.tr("Copy this message"), self._copy)
+        self.setAccessibleName(self.tr("You"))
+        self._set_up()
+        self.show_message(message)
+
+    def fit(self, width: int) -> int:
+        """The bubble is as wide as its text, at most most of the width, at the right."""
+        aside, above = 4 * UNIT, 3 * UNIT
+        widest = max(int(width * 0.85) - 2 * aside, 15 * UNIT)
+        across = self.text.natural_width(self.message.text, widest)
+        down = self.text.height_for(across)
+        self.text.move(aside, above)
+        # A line's extra height is below its text; the smaller margin evens it out.
+        bubble = QSize(across + 2 * aside, down + above + 2 * UNIT)
+        self._bubble.setGeometry(width - bubble.width(), 0, bubble.width(), bubble.height())
+        row = self.actions.height_for(width)
+        self.actions.setGeometry(0, bubble.height() + UNIT, width, row)
+        return bubble.height() + UNIT + row
+
+
+class ReplyView(MessageView):
+    """What the model wrote, how that ended, and what can be done then."""
+
+    def __init__(self, message: ShownMessage, parent: QWidget) -> None:
+        super().__init__(message, parent)
+        self.text = MarkdownView(self.tr("Reply"), self)
+        self.text.set_text(message.text)
+        self.text.grown.connect(self.resized)
+        self.pending = QLabel(self)
         self.pending.setProperty("role", "muted")
-        self._bubble = QFrame(objectName="question")
-        inside = QHBoxLayout(self._bubble)
-        # A line's extra height is below its text; this evens it out.
-        inside.setContentsMargins(4 * UNIT, 3 * UNIT, 4 * UNIT, 2 * UNIT)
-        inside.addWidget(self.question)
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self._bubble, 0)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(5 * UNIT)
-        self._layout.addLayout(row)
-        self._layout.addWidget(self.reply)
-        self._layout.addWidget(self.pending)
-        for text in (self.question, self.reply):
-            text.setFont(scaled_font(self.font(), TEXT_SCALE))
-            text.dragged.connect(self._on_dragged)
-        self.reply.hide()
-        if turn.reply_text:
-            self.append_reply(turn.reply_text)
-        if turn.finished is not None or turn.failure is not None:
-            self.end(turn)
+        self.failure = FailureBox(self)
+        self.failure.retry_requested.connect(
+            lambda: self.regenerate_requested.emit(self.message.id)
+        )
+        self.failure.edit_requested.connect(lambda: self.edit_requested.emit(self.message.id))
+        self.actions = MessageActions(at_right=False, parent=self)
+        self.regenerate = self.actions.add(
+            "regenerate",
+            self.tr("Write this reply anew (Ctrl+R)"),
+            lambda: self.regenerate_requested.emit(self.message.id),
+        )
+        self.go_on = self.actions.add(
+            "continue",
+            self.tr("Continue this reply (Ctrl+Enter)"),
+            lambda: self.continue_requested.emit(self.message.id),
+        )
+        self.copy = self.actions.add("copy", self.tr("Copy this reply"), self._copy)
+        self.setAccessibleName(self.tr("Reply"))
+        self._set_up()
+        self.show_message(message)
 
-    def append_reply(self, text: str) -> None:
+    @property
+    def running(self) -> bool:
+        """Whether more text may come."""
+        reply = self.message.reply
+        return reply is not None and reply.status in (ReplyStatus.WAITING, ReplyStatus.STREAMING)
+
+    def append_text(self, text: str) -> None:
         """Add what the model has written."""
-        text = self._held_back + text
-        shown = text.rstrip()
-        # Blank lines wait for what follows them: at the end they would only be a gap.
-        self._held_back = text[len(shown) :]
-        if not shown:
-            return
-        if self.reply.isHidden():
-            self.pending.hide()
-            self.reply.show()
-        self.reply.append_text(shown)
+        self.text.append_text(text)
 
-    def end(self, turn: Turn) -> None:
-        """Show why there will be no more text, and what it cost or what can be done."""
-        self.pending.hide()
-        if turn.finished is not None:
-            self._add_footer(turn)
-        elif turn.failure is not None:
-            self._layout.addWidget(self._failure_box(turn.failure, resend=not turn.reply_text))
+    def show_message(self, message: ShownMessage) -> None:
+        """Show how the reply stands; its text is taken over only if it is not what came."""
+        super().show_message(message)
+        if message.text != self.text.source():
+            self.text.set_text(message.text)
+        reply = message.reply
+        assert reply is not None, "a reply says how it stands"
+        if not self.running:
+            self.text.render_now()
+        waiting = reply.status is ReplyStatus.WAITING
+        self.pending.setText(self.tr("Waiting for its turn…") if waiting else "…")
+        self.failure.show_failure(
+            reply.failure if reply.status is ReplyStatus.FAILED else None, resend=not message.text
+        )
+        goes_on = reply.status is ReplyStatus.INTERRUPTED or reply.reason in _GOES_ON_AFTER
+        self.go_on.setVisible(bool(message.text) and goes_on)
+        self.copy.setVisible(bool(message.text))
+        self.regenerate.setVisible(bool(message.text) or reply.status is not ReplyStatus.FAILED)
+        words = [end_of_reply(reply), cost_of_reply(reply)]
+        if not message.text.strip() and reply.status is not ReplyStatus.FAILED:
+            words.insert(0, self.tr("The reply is empty."))
+        self.actions.words.setText(" · ".join(part for part in words if part))
+        self.actions.words.setToolTip(cost_explained(reply))
+        self.resized.emit()
 
-    def fit_question(self, available: int) -> None:
-        """Make the question's bubble as wide as its text, at most most of `available` px."""
-        margins = 8 * UNIT
-        widest = max(int(available * 0.85) - margins, 60)
-        self.question.setFixedWidth(self.question.natural_width(self._wants, widest))
+    def fit(self, width: int) -> int:
+        """One below the other: the text, what is pending, what went wrong, what can be done."""
+        y = 0
+        for widget, shown, gap in (
+            (self.text, not self.text.document().isEmpty(), 0),
+            (self.pending, self.running and not self.message.text, 0),
+            (self.failure, self.failure.wanted, 3 * UNIT),
+            (self.actions, not self.running, 2 * UNIT),
+        ):
+            widget.setVisible(shown)
+            if shown:
+                y += gap if y else 0
+                height = self._height_of(widget, width)
+                widget.setGeometry(0, y, width, height)
+                y += height
+        return max(y, self.pending.sizeHint().height())
 
-    def _add_footer(self, turn: Turn) -> None:
-        finished = turn.finished
-        assert finished is not None
-        parts = [end_of_reply(finished), cost_of_reply(finished)]
-        if not finished.text.strip():
-            first = self.tr("The reply is empty.")
-            parts = [first, *parts]
-        footer = QLabel(" · ".join(part for part in parts if part))
-        footer.setTextFormat(Qt.TextFormat.PlainText)
-        footer.setWordWrap(True)
-        footer.setProperty("role", "muted")
-        footer.setFont(scaled_font(self.font(), 0.85))
-        footer.setToolTip(cost_explained(finished))
-        footer.setAccessibleName(self.tr("How the reply ended"))
-        self.footer = footer
-        self._layout.addWidget(footer)
-        self._layout.setSpacing(3 * UNIT)
+    def rescale(self) -> None:
+        """Take the size of text that is in use now."""
+        super().rescale()
+        self.pending.setFont(scaled_font(QApplication.font(), TEXT_SCALE))
+        self.actions.rescale()
 
-    def _failure_box(self, failure: Failure, *, resend: bool) -> QFrame:
-        box = QFrame(objectName="failure")
-        words = QLabel(f"{failure.what} {failure.remedy}".strip())
-        words.setTextFormat(Qt.TextFormat.PlainText)
-        words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        words.setWordWrap(True)
-        words.setProperty("role", "danger")
-        words.setAccessibleName(self.tr("Why there is no reply"))
-        column = QVBoxLayout(box)
-        column.setContentsMargins(4 * UNIT, 3 * UNIT, 4 * UNIT, 3 * UNIT)
-        column.setSpacing(3 * UNIT)
-        column.addWidget(words)
-        buttons = QHBoxLayout()
-        if resend:
-            for label, signal in (
-                (self.tr("Try again"), self.retry_requested),
-                (self.tr("Edit message"), self.edit_requested),
-            ):
-                button = QPushButton(label)
-                button.clicked.connect(lambda _=False, s=signal: s.emit(self.turn_id))
-                buttons.addWidget(button)
-        if failure.details:
-            copy = QPushButton(self.tr("Copy details"))
-            copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(failure.details))
-            buttons.addWidget(copy)
-        buttons.addStretch()
-        column.addLayout(buttons)
-        self.failure_box = box
-        return box
-
-    def _on_dragged(self, position: QPoint) -> None:
-        text = self.sender()
-        if isinstance(text, TextView):
-            self.dragged.emit(text, position)
+    def _height_of(self, widget: QWidget, width: int) -> int:
+        if widget is self.pending:
+            return widget.sizeHint().height()
+        return widget.height_for(width)

@@ -1,8 +1,13 @@
 """Named sets of sampling options: what a newcomer chooses instead of numbers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from engine.options import SamplingOptions
+
+MOST_OWN = 100
+LONGEST_NAME = 60  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +38,14 @@ SAMPLERS = (
     "temperature_last",
 )
 """The options that a preset sets; the others stay as they are."""
+
+
+def samplers_of(options: SamplingOptions) -> dict[str, Any]:
+    """The part of the options that a preset sets."""
+    return {name: getattr(options, name) for name in SAMPLERS}
+
+
+def matching(options: SamplingOptions, presets: Iterable[Preset]) -> Preset | None:
+    """The first preset under which words are chosen as under `options`."""
+    wanted = samplers_of(options)
+    return next((preset for preset in presets if samplers_of(preset.options) == wanted), None)

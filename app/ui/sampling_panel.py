@@ -1,303 +1,200 @@
-"""The side panel: how words are chosen, and what chooses them."""
+"""How words are chosen: presets, sliders, the next token's chances, and what else there is."""
 
-# ruff: noqa: N802 - the names of what is overridden are Qt's
-
-import math
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QFont, QMouseEvent, QValidator
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QDoubleSpinBox,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QSlider,
-    QStyle,
-    QStyleOptionSlider,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from app.ui.states import ModelInfo
-from app.ui.theme import UNIT, scaled_font
-from app.ui.wording import precision_explained, where_it_runs, whole
-
-_STEPS = 100  # of a slider, for each 1.0
-PANEL_WIDTH = 72 * UNIT
+from app.ui.bars import NextTokenBars
+from app.ui.option_slider import OptionSlider
+from app.ui.option_table import MAIN, MORE, make_slider
+from app.ui.panel_controls import Check, Disclosure, Rule, hint
+from app.ui.preset_row import PresetRow
+from app.ui.presets import Preset, samplers_of
+from app.ui.reply_end import LengthLimit, StopTexts
+from app.ui.seed_choice import SeedChoice
+from app.ui.states import NextToken
+from app.ui.system_prompt import SystemPrompt
+from app.ui.theme import UNIT, Colours
+from engine.options import SamplingOptions
 
 
-class SamplingPanel(QFrame):
-    """Sliders for temperature and top-p, the model and the appearance."""
+class SamplingPanel(QScrollArea):
+    """Shows one set of options and says what the user changes in it; always a valid set."""
 
-    option_changed = Signal(str, float)
-    theme_chosen = Signal(str)
+    options_changed = Signal(object)  # dict: the fields that changed, with their values
+    system_prompt_changed = Signal(object)  # None: built-in; else the text
+    presets_changed = Signal(object)  # tuple[Preset, ...], the user's own
+    default_requested = Signal()  # use what is shown for new chats
 
-    def __init__(self, ranges: dict[str, tuple[float, float]], parent: QWidget | None = None):
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("sidePanel")
-        self.setFixedWidth(PANEL_WIDTH)
-        self.temperature = OptionSlider(
-            self.tr("Temperature"),
-            self.tr("Low keeps to the likeliest words, high is more surprising."),
+        self.setObjectName("panelScroll")
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._options = SamplingOptions()
+        self._usual = SamplingOptions()
+        self._next_token: NextToken | None = None
+        self.sliders: dict[str, OptionSlider] = {name: make_slider(name) for name in (*MAIN, *MORE)}
+        self.temperature = self.sliders["temperature"]
+        self.top_p = self.sliders["top_p"]
+        self.presets = PresetRow()
+        self.bars = NextTokenBars()
+        self.temperature_last = Check(self.tr("Temperature last"))
+        self.order = hint()
+        self.length = LengthLimit()
+        self.seed = SeedChoice()
+        self.stop_texts = StopTexts()
+        self.end_loops = Check(self.tr("End replies that repeat themselves"))
+        self.more = Disclosure(self.tr("More"), self._more_page())
+        self.system_prompt = SystemPrompt()
+        self._page = QWidget(objectName="panelPage")
+        self._arrange(self._page)
+        self.setWidget(self._page)
+        self.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
+        self.viewport().setAutoFillBackground(False)
+        self._connect()
+        self.set_usual(self._usual)
+        self._show()
+
+    def show_options(self, options: SamplingOptions) -> None:
+        """Show these without announcing them."""
+        self._options = options
+        self._show()
+
+    def show_system_prompt(self, text: str | None) -> None:
+        """Show a chat's system prompt: None for the built-in one."""
+        self.system_prompt.show_value(text)
+
+    def show_presets(self, own: tuple[Preset, ...]) -> None:
+        """Offer these of the user's own besides the built-in ones."""
+        self.presets.show_presets(own)
+
+    def set_usual(self, options: SamplingOptions) -> None:
+        """What a double-click and "Reset" go back to."""
+        self._usual = options
+        for name, slider in self.sliders.items():
+            slider.usual = getattr(options, name)
+
+    def show_last_seed(self, seed: int | None) -> None:
+        """Show the seed that the last reply used."""
+        self.seed.show_last(seed)
+
+    def show_next_token(self, next_token: NextToken | None) -> None:
+        """Show this step in the bars, under the options shown."""
+        self._next_token = next_token
+        self.bars.show_step(next_token, self._options)
+
+    @Slot(object)
+    def recolour(self, colours: Colours) -> None:
+        """Draw in the theme's colours."""
+        self.bars.recolour(colours)
+
+    def _more_page(self) -> QWidget:
+        self.temperature_last.setToolTip(
             self.tr(
-                "Temperature: how freely each next word is chosen. At 0 it is always the "
-                "likeliest one.\nDouble-click to go back to the usual value."
-            ),
-            ranges["temperature"],
+                "Temperature last: unlikely words are left out before the temperature spreads the "
+                "chances, so a high temperature brings in no odd words."
+            )
         )
-        self.top_p = OptionSlider(
-            self.tr("Top-p"),
-            self.tr("Lower leaves out unlikely words, 1 leaves out none."),
-            self.tr(
-                "Top-p (nucleus sampling): only the likeliest words that together reach this "
-                "share of all chances can be chosen.\nDouble-click to go back to the usual value."
-            ),
-            ranges["top_p"],
+        self.end_loops.setToolTip(
+            self.tr("A reply that says the same again and again is ended by itself.")
         )
-        self.temperature.changed.connect(lambda v: self.option_changed.emit("temperature", v))
-        self.top_p.changed.connect(lambda v: self.option_changed.emit("top_p", v))
-        self.model = _ModelFacts()
-        self.theme = _ThemeChoice()
-        self.theme.chosen.connect(self.theme_chosen)
-        page = QWidget(objectName="panelPage")
-        column = QVBoxLayout(page)
-        column.setContentsMargins(5 * UNIT, 5 * UNIT, 5 * UNIT, 5 * UNIT)
-        column.setSpacing(3 * UNIT)
-        for title, widgets in (
-            (self.tr("How words are chosen"), (self.temperature, self.top_p)),
-            (self.tr("Model"), (self.model,)),
-            (self.tr("Appearance"), (self.theme,)),
-        ):
-            column.addWidget(_heading(title))
-            for widget in widgets:
-                column.addWidget(widget)
-            column.addSpacing(4 * UNIT)
+        page = QWidget()
+        column = _column(page)
+        _fill(column, (self.sliders[name] for name in MORE))
+        column.addWidget(self.temperature_last)
+        column.addWidget(self.order)
+        for widgets in ((self.length,), (self.stop_texts, self.end_loops), (self.seed,)):
+            column.addSpacing(UNIT)
+            _fill(column, widgets)
+        return page
+
+    def _arrange(self, page: QWidget) -> None:
+        column = _column(page)
+        self._on_range_changed()
+        column.addWidget(self.presets)
+        column.addSpacing(UNIT)
+        _fill(column, (self.sliders[name] for name in MAIN))
+        column.addWidget(Rule())
+        column.addSpacing(UNIT)
+        column.addWidget(self.bars)
+        column.addWidget(Rule())
+        column.addWidget(self.more)
+        column.addWidget(Rule())
+        column.addSpacing(UNIT)
+        column.addWidget(self.system_prompt)
         column.addStretch()
-        scroll = QScrollArea(objectName="panelScroll")
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(page)
-        scroll.viewport().setAutoFillBackground(False)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scroll)
 
-    def show_values(self, *, temperature: float, top_p: float, theme: str) -> None:
-        """Show these values without announcing them as a change."""
-        self.temperature.show_value(temperature)
-        self.top_p.show_value(top_p)
-        self.theme.show_choice(theme)
+    def _connect(self) -> None:
+        named = {
+            **self.sliders,
+            "max_new_tokens": self.length,
+            "seed": self.seed,
+            "stop_texts": self.stop_texts,
+        }
+        for name, widget in named.items():
+            widget.changed.connect(lambda value, name=name: self._change({name: value}))
+        for name, check in self._checks().items():
+            check.clicked.connect(lambda value, name=name: self._change({name: value}))
+        self.presets.chosen.connect(lambda preset: self._change(samplers_of(preset.options)))
+        self.presets.reset_requested.connect(self._reset)
+        self.presets.presets_changed.connect(self.presets_changed)
+        self.presets.default_requested.connect(self.default_requested)
+        self.system_prompt.changed.connect(self.system_prompt_changed)
 
-    def set_usual_values(self, *, temperature: float, top_p: float) -> None:
-        """What a double-click goes back to."""
-        self.temperature.usual = temperature
-        self.top_p.usual = top_p
+    @Slot()
+    def _on_range_changed(self) -> None:
+        """The scroll bar comes out of the margin, so that nothing moves when it appears."""
+        bar = self.verticalScrollBar()
+        taken = bar.sizeHint().width() if bar.maximum() > 0 else 0
+        margins = (4 * UNIT, 4 * UNIT, max(UNIT, 4 * UNIT - taken), 5 * UNIT)
+        self._page.layout().setContentsMargins(*margins)
 
-
-class OptionSlider(QWidget):
-    """One number on a slider and in a box, with a sentence on what it does."""
-
-    changed = Signal(float)
-
-    def __init__(self, name: str, hint: str, tip: str, limits: tuple[float, float]) -> None:
-        super().__init__()
-        low, high = limits
-        self.usual = low
-        self.label = _Label(name)
-        self.slider = _Slider()
-        self.slider.setRange(round(low * _STEPS), round(high * _STEPS))
-        self.slider.setSingleStep(1)
-        self.slider.setPageStep(10)
-        self.slider.setAccessibleName(name)
-        self.slider.setAccessibleDescription(hint)
-        self.box = _NumberBox()
-        self.box.setRange(low, high)
-        self.box.setDecimals(2)
-        self.box.setSingleStep(0.05)
-        # The style sheet makes the arrows nothing wide: without arrows Qt hides the number, too.
-        self.box.lineEdit().setTextMargins(2 * UNIT, 0, 2 * UNIT, 0)
-        self.box.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.box.setKeyboardTracking(False)
-        self.box.setMinimumWidth(15 * UNIT)
-        self.box.setAccessibleName(self.tr("%1, as a number").replace("%1", name))
-        self.label.setBuddy(self.slider)
-        words = QLabel(hint)
-        words.setWordWrap(True)
-        words.setProperty("role", "muted")
-        words.setFont(scaled_font(self.font(), 0.9))
-        for widget in (self.label, self.slider, self.box, words):
-            widget.setToolTip(tip)
-        top = QHBoxLayout()
-        top.addWidget(self.label)
-        top.addStretch()
-        top.addWidget(self.box)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(UNIT)
-        column.addLayout(top)
-        column.addWidget(self.slider)
-        column.addWidget(words)
-        self.slider.valueChanged.connect(self._on_slid)
-        self.box.valueChanged.connect(self._on_typed)
-        for widget in (self.slider, self.label):
-            widget.reset_requested.connect(self._reset)
-
-    def show_value(self, value: float) -> None:
-        """Show `value` without announcing it."""
-        for widget, shown in ((self.slider, round(value * _STEPS)), (self.box, value)):
-            widget.blockSignals(True)
-            widget.setValue(shown)
-            widget.blockSignals(False)
-
-    @Slot(int)
-    def _on_slid(self, steps: int) -> None:
-        self.show_value(steps / _STEPS)
-        self.changed.emit(steps / _STEPS)
-
-    @Slot(float)
-    def _on_typed(self, value: float) -> None:
-        self.show_value(value)
-        self.changed.emit(value)
+    def _checks(self) -> dict[str, Check]:
+        return {"temperature_last": self.temperature_last, "end_loops": self.end_loops}
 
     @Slot()
     def _reset(self) -> None:
-        self.show_value(self.usual)
-        self.changed.emit(self.usual)
+        self._change({f.name: getattr(self._usual, f.name) for f in fields(SamplingOptions)})
 
+    def _change(self, values: dict[str, Any]) -> None:
+        """The user chose these values: show and announce those that differ."""
+        changes = {n: value for n, value in values.items() if value != getattr(self._options, n)}
+        self._options = replace(self._options, **changes)
+        self._show()
+        if changes:
+            self.options_changed.emit(changes)
 
-class _NumberBox(QDoubleSpinBox):
-    """Takes a number however it is written, with a comma too; nothing typed is ever swallowed.
-
-    What is no number leaves the value as it was; what is too large or small becomes the limit.
-    """
-
-    def validate(self, text: str, position: int) -> object:
-        number = self._number(text) is not None
-        state = QValidator.State.Acceptable if number else QValidator.State.Intermediate
-        return state, text, position
-
-    def valueFromText(self, text: str) -> float:
-        number = self._number(text)
-        return self.value() if number is None else min(max(number, self.minimum()), self.maximum())
-
-    def fixup(self, _text: str) -> str:
-        return self.textFromValue(self.value())
-
-    @staticmethod
-    def _number(text: str) -> float | None:
-        try:
-            number = float(text.strip().replace(",", "."))
-        except ValueError:
-            return None
-        return number if math.isfinite(number) else None
-
-
-class _Slider(QSlider):
-    """Goes to where it is pressed, as people expect; a double-click resets."""
-
-    reset_requested = Signal()
-
-    def __init__(self) -> None:
-        super().__init__(Qt.Orientation.Horizontal)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # not by the wheel: that is for scrolling
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        option = QStyleOptionSlider()
-        self.initStyleOption(option)
-        handle = self.style().subControlRect(
-            QStyle.ComplexControl.CC_Slider, option, QStyle.SubControl.SC_SliderHandle, self
+    def _show(self) -> None:
+        options = self._options
+        for name, slider in self.sliders.items():
+            slider.show_value(getattr(options, name))
+        for name, check in self._checks().items():
+            check.setChecked(getattr(options, name))
+        self.order.setText(
+            self.tr("Order: penalties, top-k, top-p, min-p, then temperature.")
+            if options.temperature_last
+            else self.tr("Order: penalties, temperature, then top-k, top-p, min-p.")
         )
-        place = event.position().toPoint()
-        if event.button() == Qt.MouseButton.LeftButton and not handle.contains(place):
-            width = handle.width()
-            self.setValue(
-                QStyle.sliderValueFromPosition(
-                    self.minimum(), self.maximum(), place.x() - width // 2, self.width() - width
-                )
-            )
-        super().mousePressEvent(event)
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self.reset_requested.emit()
-
-    def wheelEvent(self, event: object) -> None:
-        event.ignore()
+        self.length.show_value(options.max_new_tokens)
+        self.stop_texts.show_value(options.stop_texts)
+        self.seed.show_value(options.seed)
+        self.presets.show_options(options)
+        self.bars.show_step(self._next_token, options)
 
 
-class _Label(QLabel):
-    reset_requested = Signal()
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self.reset_requested.emit()
-
-
-class _ThemeChoice(QWidget):
-    """As the system, light or dark: one of three buttons is down."""
-
-    chosen = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.buttons = {}
-        group = QButtonGroup(self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(UNIT)
-        for name, label in (
-            ("system", self.tr("System")),
-            ("light", self.tr("Light")),
-            ("dark", self.tr("Dark")),
-        ):
-            button = QPushButton(label)
-            button.setProperty("role", "choice")
-            button.setCheckable(True)
-            button.setAccessibleName(self.tr("Appearance: %1").replace("%1", label))
-            button.clicked.connect(lambda _=False, name=name: self.chosen.emit(name))
-            group.addButton(button)
-            row.addWidget(button, 1)
-            self.buttons[name] = button
-
-    def show_choice(self, name: str) -> None:
-        """Show which one holds."""
-        self.buttons[name].setChecked(True)
+def _column(page: QWidget) -> QVBoxLayout:
+    column = QVBoxLayout(page)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(2 * UNIT)
+    return column
 
 
-class _ModelFacts(QWidget):
-    """Name, device with its reason, and precision of the model, in words."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(UNIT)
-        self.lines = []
-        for role in ("", "muted", "muted", "muted"):
-            line = QLabel()
-            line.setWordWrap(True)
-            line.setTextFormat(Qt.TextFormat.PlainText)
-            line.setProperty("role", role)
-            self._column.addWidget(line)
-            self.lines.append(line)
-        self._say(self.tr("No model is loaded yet."))
-
-    @Slot(object)
-    def show_model(self, info: ModelInfo) -> None:
-        """Show what is loaded."""
-        threads = self.tr("Threads: %1").replace("%1", whole(info.threads))
-        self._say(info.name, where_it_runs(info), precision_explained(info.precision), threads)
-
-    def _say(self, *words: str) -> None:
-        for number, line in enumerate(self.lines):
-            line.setVisible(number < len(words))
-            line.setText(words[number] if number < len(words) else "")
-
-
-def _heading(text: str) -> QLabel:
-    heading = QLabel(text)
-    heading.setFont(scaled_font(heading.font(), 1.0, weight=QFont.Weight.DemiBold))
-    return heading
+def _fill(column: QVBoxLayout, widgets: Iterable[QWidget]) -> None:
+    for widget in widgets:
+        column.addWidget(widget)

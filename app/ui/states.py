@@ -52,6 +52,7 @@ class ModelInfo:
     reason: str
     precision: str
     threads: int
+    context_length: int = 0  # tokens that it can remember
 
 
 class Activity(Enum):

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
+from app.ui.context_gauge import ContextGauge
 from app.ui.states import ChatState, ModelState, ReplyGrowth
 from app.ui.theme import UNIT, scaled_font
 from app.ui.wording import speed, whole
@@ -22,6 +23,7 @@ class StatusLine(QWidget):
         self.bar.setFixedWidth(30 * UNIT)
         self.rate = QLabel()
         self.rate.setAccessibleName(self.tr("Speed of writing"))
+        self.gauge = ContextGauge()
         row = QHBoxLayout(self)
         row.setContentsMargins(3 * UNIT, 0, 3 * UNIT, 0)
         row.setSpacing(3 * UNIT)
@@ -32,6 +34,7 @@ class StatusLine(QWidget):
         row.addWidget(self.bar)
         row.addStretch()
         row.addWidget(self.rate)
+        row.addWidget(self.gauge)
         self._chat = ChatState.READY
         self._model = ModelState.NONE
         self._show()
@@ -57,6 +60,7 @@ class StatusLine(QWidget):
     @Slot(object)
     def show_reading(self, progress: PromptProgress) -> None:
         """The prompt was read so far; a short one is over before a word could be read."""
+        self.gauge.set_used(progress.total)
         if self._chat is not ChatState.READING or progress.total - progress.reused < 512:
             return
         self.words.setText(
@@ -70,6 +74,7 @@ class StatusLine(QWidget):
     def show_growth(self, growth: ReplyGrowth) -> None:
         """The model writes."""
         if growth.new_tokens > 1 and growth.seconds > 0.2:
+            self.gauge.set_growth(growth.new_tokens)
             self.rate.setText(speed((growth.new_tokens - 1) / growth.seconds))
 
     def _progress(self, fraction: float) -> None:

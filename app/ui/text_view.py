@@ -1,4 +1,4 @@
-"""One text that is shown, selected and copied, never typed; it is as tall as what it holds."""
+"""One text that is shown, selected and copied, never typed; its height follows from its width."""
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
@@ -8,13 +8,14 @@ import re
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import (
     QFontMetricsF,
+    QKeyEvent,
     QMouseEvent,
     QTextBlockFormat,
     QTextCursor,
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextEdit, QWidget
+from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
 from app.ui.theme import LINE_HEIGHT
 
@@ -24,7 +25,19 @@ _LONG_RUN = 500  # characters
 _UNBROKEN = re.compile(rf"\S{{{_LONG_RUN},}}")
 
 # Not characters, but marks by which a QTextDocument keeps its own frames; and NUL.
-_UNSHOWABLE = dict.fromkeys((0, 0xFDD0, 0xFDD1), "\N{REPLACEMENT CHARACTER}")
+_UNSHOWABLE = dict.fromkeys((0, 0xFDD0, 0xFDD1), "\N{REPLACEMENT CHARACTER}") | {
+    0x2029: "\N{LINE SEPARATOR}"
+}
+
+_SCROLLING = {
+    Qt.Key.Key_Up,
+    Qt.Key.Key_Down,
+    Qt.Key.Key_PageUp,
+    Qt.Key.Key_PageDown,
+    Qt.Key.Key_Home,
+    Qt.Key.Key_End,
+    Qt.Key.Key_Space,
+}
 
 
 def wrap_mode(text: str) -> QTextOption.WrapMode:
@@ -32,8 +45,13 @@ def wrap_mode(text: str) -> QTextOption.WrapMode:
     return _WRAP_QUICKLY if _UNBROKEN.search(text) else _WRAP_NICELY
 
 
+def showable(text: str) -> str:
+    """`text` without what a QTextDocument takes for its own marks."""
+    return text.translate(_UNSHOWABLE)
+
+
 class TextView(QTextEdit):
-    """Plain text only. It grows by appending, which keeps what is selected selected."""
+    """Plain text only. Whoever owns it gives it a width and asks for its height."""
 
     dragged = Signal(QPoint)  # where the mouse pulls a selection, in this view's own coordinates
 
@@ -45,47 +63,42 @@ class TextView(QTextEdit):
         self.setReadOnly(True)
         self.setAcceptRichText(False)
         self.setUndoRedoEnabled(False)
+        self.setTabChangesFocus(True)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setWordWrapMode(_WRAP_NICELY)
         self.document().setDocumentMargin(0)
         self.viewport().setAutoFillBackground(False)
         self._end_run = ""
-        self._writer = QTextCursor(self.document())
+
+    def set_text(self, text: str) -> None:
+        """Show another text."""
+        self.setWordWrapMode(wrap_mode(text))
+        self.setPlainText(showable(text))
         spacing = QTextBlockFormat()
         spacing.setLineHeight(
             LINE_HEIGHT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
         )
-        self._writer.setBlockFormat(spacing)
-        self.document().documentLayout().documentSizeChanged.connect(self._fit)
-        self._fit()
-
-    def append_text(self, text: str) -> None:
-        """Add `text` at the end, as it is."""
-        self._end_run += text
-        if self.wordWrapMode() == _WRAP_NICELY and wrap_mode(self._end_run) != _WRAP_NICELY:
-            self.setWordWrapMode(_WRAP_QUICKLY)
-        self._end_run = self._end_run[-_LONG_RUN:]
-        self._writer.movePosition(QTextCursor.MoveOperation.End)
-        reader = self.textCursor()
-        anchor, position = reader.anchor(), reader.position()
-        self._writer.insertText(text.translate(_UNSHOWABLE))
-        reader = self.textCursor()
-        if (anchor, position) != (reader.anchor(), reader.position()):
-            # A selection that reached the end would have grown with the text.
-            reader.setPosition(anchor)
-            reader.setPosition(position, QTextCursor.MoveMode.KeepAnchor)
-            self.setTextCursor(reader)
+        cursor = QTextCursor(self.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.setBlockFormat(spacing)
 
     def text(self) -> str:
         """What is shown."""
         return self.toPlainText()
+
+    def height_for(self, width: int) -> int:
+        """Take that width, in px; returns the height that shows all of the text."""
+        self.document().setTextWidth(width)
+        height = math.ceil(self.document().size().height())
+        if (width, height) != (self.width(), self.height()):
+            self.resize(width, height)
+        return height
 
     def natural_width(self, text: str, limit: int) -> int:
         """The width in px at which `text` needs no wrapping, at most `limit`."""
@@ -97,6 +110,23 @@ class TextView(QTextEdit):
                 return limit
         return min(limit, int(widest) + 4)
 
+    def widen_wrapping(self, text: str) -> None:
+        """Look at what is being added at the end: long runs are broken the quick way from now."""
+        self._end_run += text
+        if self.wordWrapMode() == _WRAP_NICELY and wrap_mode(self._end_run) != _WRAP_NICELY:
+            self.setWordWrapMode(_WRAP_QUICKLY)
+        self._end_run = self._end_run[-_LONG_RUN:]
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Keys that only scroll belong to the transcript; with Shift they select."""
+        if event.key() in _SCROLLING and event.modifiers() in (
+            Qt.KeyboardModifier.NoModifier,
+            Qt.KeyboardModifier.KeypadModifier,
+        ):
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Let the transcript follow a selection that is pulled over its edge."""
         super().mouseMoveEvent(event)
@@ -106,8 +136,3 @@ class TextView(QTextEdit):
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Scrolling belongs to the transcript."""
         event.ignore()
-
-    def _fit(self, *_: object) -> None:
-        height = math.ceil(self.document().size().height())
-        if height != self.height():
-            self.setFixedHeight(height)

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QFont, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication
 
 UNIT = 4  # px; every distance is a multiple of it
 COLUMN_WIDTH = 760  # px; the longest line of text that is still easy to read
 LINE_HEIGHT = 145  # per cent
 TEXT_SCALE = 1.1  # what is read and written, against the system's font for controls
+ZOOMS = (50, 67, 75, 80, 90, 100, 110, 125, 150, 175, 200, 250, 300)  # per cent, as in browsers
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Colours:
     on_accent: str
     question: str  # behind the user's own messages
     hover: str
+    chosen: str  # the row of a list that is open
     groove: str
     selection: str
     danger: str
@@ -46,6 +48,7 @@ LIGHT = Colours(
     on_accent="#ffffff",
     question="#eef0fb",
     hover="#ebecef",
+    chosen="#e0e4fa",
     groove="#d9dbe1",
     selection="#c5cbf5",
     danger="#a8281c",
@@ -65,6 +68,7 @@ DARK = Colours(
     on_accent="#14151c",
     question="#2a2d42",
     hover="#2b2d33",
+    chosen="#34385a",
     groove="#3d4048",
     selection="#434c8f",
     danger="#ff9a8e",
@@ -74,18 +78,20 @@ DARK = Colours(
 
 
 class Appearance(QObject):
-    """Which colours are in use; follows the system if asked to.
+    """Which colours and which size of text are in use; follows the system if asked to.
 
     Sets its own palettes, because asking Qt for a dark scheme does nothing on a bare X server.
     """
 
     changed = Signal(object)  # Colours
+    zoomed = Signal(float)  # 1.0 is the system's own size of text
 
     def __init__(self, app: QApplication) -> None:
         super().__init__(app)
         self._app = app
         self._choice = "system"
         self.colours = LIGHT
+        self.zoom = 100  # per cent
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(self._on_system_changed)
 
@@ -101,10 +107,44 @@ class Appearance(QObject):
         self._app.setStyleSheet(style_sheet(self.colours))
         self.changed.emit(self.colours)
 
+    @Slot(int)
+    def set_zoom(self, percent: int) -> None:
+        """Make all text larger or smaller than the system's, from 50 to 300 per cent.
+
+        Fonts that widgets were given by `setFont` keep their size beside the other text. What else
+        depends on a font (an icon's size, a least width) is set anew on `QEvent.Type.FontChange`.
+        """
+        percent = min(max(percent, ZOOMS[0]), ZOOMS[-1])
+        ratio = percent / self.zoom
+        self.zoom = percent
+        own = [
+            (widget, scaled_font(widget.font(), ratio))
+            for widget in self._app.allWidgets()
+            if widget.testAttribute(Qt.WidgetAttribute.WA_SetFont)
+        ]
+        # Not the application's present font: that may be an already zoomed one.
+        system = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+        self._app.setFont(scaled_font(system, percent / 100))
+        # What a style sheet has polished keeps its old font until it is polished anew.
+        self._app.setStyleSheet(style_sheet(self.colours))
+        for widget, font in own:
+            widget.setFont(font)
+            # Qt remembers the first font that a widget was given, and goes back to it with every
+            # new style sheet (seen in 6.11).
+            widget.setProperty("_q_styleSheetWidgetFont", font)
+        self.zoomed.emit(percent / 100)
+
     @Slot()
     def _on_system_changed(self) -> None:
         if self._choice == "system":
             self.choose("system")
+
+
+def zoom_beside(percent: int, step: int) -> int:
+    """The next larger (`step` 1) or smaller (-1) size of text than `percent`."""
+    if step > 0:
+        return next((zoom for zoom in ZOOMS if zoom > percent), ZOOMS[-1])
+    return next((zoom for zoom in reversed(ZOOMS) if zoom < percent), ZOOMS[0])
 
 
 def scaled_font(base: QFont, factor: float, *, weight: QFont.Weight | None = None) -> QFont:
@@ -235,6 +275,83 @@ QScrollBar::handle:vertical {{ background: {c.groove}; border-radius: {u}px; min
 QScrollBar::handle:vertical:hover {{ background: {c.muted}; }}
 QScrollBar::add-line, QScrollBar::sub-line {{ height: 0; width: 0; }}
 QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
+
+/* sidebar, header, dialogs */
+#sidebar {{ background: {c.panel}; border: none; border-right: 1px solid {c.border}; }}
+#chatList {{ background: transparent; border: none; outline: none; }}
+#renameField {{ background: {c.field}; color: {c.text}; border: 1px solid {c.accent};
+    border-radius: {u + 2}px; padding: 0 {u}px;
+    selection-background-color: {c.selection}; selection-color: {c.text}; }}
+#newChat {{ text-align: left; font-weight: 600; }}
+#sidebar QToolButton, #header QToolButton {{ padding: {u + 1}px {u + 2}px; }}
+#header QToolButton:checked {{ background: transparent; }}
+#header QToolButton:hover {{ background: {c.hover}; }}
+#header QToolButton#modelButton {{ font-weight: 600; padding-right: {6 * u}px; }}
+#header QToolButton#deviceChip {{ padding: {u // 2}px {2 * u}px; }}
+QToolButton::menu-indicator {{ image: none; width: 0; }}
+QMenu {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border}; padding: {u}px; }}
+QMenu::item {{ padding: {u + 2}px {6 * u}px {u + 2}px {3 * u}px; border-radius: {u}px; }}
+QMenu::item:selected {{ background: {c.hover}; }}
+QMenu::item:disabled {{ color: {c.muted}; }}
+QMenu::separator {{ height: 1px; background: {c.border}; margin: {u}px {2 * u}px; }}
+QDialog {{ background: {c.ground}; }}
+QScrollBar:horizontal {{ background: transparent; height: {3 * u}px; margin: 0; }}
+QScrollBar::handle:horizontal {{ background: {c.groove}; border-radius: {u}px;
+    min-width: {8 * u}px; margin: {u // 2}px; }}
+QScrollBar::handle:horizontal:hover {{ background: {c.muted}; }}
+#dialogScroll, #dialogPage {{ background: transparent; border: none; }}
+#dialogFoot {{ border: none; border-top: 1px solid {c.border}; }}
+#card {{ background: {c.panel}; border: 1px solid {c.border}; border-radius: {2 * u}px; }}
+#cardLine {{ background: {c.border}; border: none; max-height: 1px; min-height: 1px; }}
+#card QLabel {{ background: transparent; }}
+#ownPrompt {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
+    border-radius: {2 * u}px; padding: {u}px;
+    selection-background-color: {c.selection}; selection-color: {c.text}; }}
+#ownPrompt:focus {{ border-color: {c.accent}; }}
+QLabel[role="title"] {{ font-weight: 600; }}
+QLabel[role="keycap"] {{ background: {c.field}; color: {c.text}; border: 1px solid {c.groove};
+    border-bottom: 2px solid {c.groove}; border-radius: {u}px; padding: 1px {u + 2}px; }}
+
+/* side panel */
+#sidePanel QTabBar {{ background: transparent; border: none;
+    border-bottom: 1px solid {c.border}; }}
+#sidePanel QTabBar::tab {{ background: transparent; color: {c.muted}; border: none;
+    border-bottom: 2px solid transparent; padding: {2 * u}px {u}px {2 * u - 2}px {u}px;
+    margin: {u}px {2 * u}px 0 {3 * u}px; }}
+#sidePanel QTabBar::tab:hover {{ color: {c.text}; }}
+#sidePanel QTabBar::tab:selected {{ color: {c.text}; border-bottom-color: {c.accent}; }}
+#sidePanel QTabBar::tab:selected:focus {{ color: {c.accent}; }}
+#sidePanel QSlider {{ min-height: {5 * u}px; }}
+#sidePanel QSlider::sub-page:horizontal:disabled {{ background: {c.groove}; }}
+#rule {{ background: {c.border}; border: none; }}
+#sidePanel QComboBox {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
+    border-radius: {2 * u}px; padding: {u + 2}px {3 * u}px; }}
+#sidePanel QComboBox:hover {{ background: {c.hover}; }}
+#sidePanel QComboBox:focus {{ border-color: {c.accent}; }}
+#sidePanel QComboBox::drop-down {{ border: none; width: {6 * u}px; }}
+#sidePanel QComboBox::down-arrow {{ image: none; }}
+#sidePanel QComboBox QAbstractItemView {{ background: {c.field}; color: {c.text};
+    border: 1px solid {c.border}; outline: none; padding: {u}px;
+    selection-background-color: {c.hover}; selection-color: {c.text}; }}
+#sidePanel QComboBox QAbstractItemView::item {{ padding: {u + 2}px {2 * u}px;
+    border-radius: {u}px; }}
+#sidePanel QComboBox QAbstractItemView::item:selected {{ background: {c.hover};
+    color: {c.text}; }}
+#sidePanel QLineEdit {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
+    border-radius: {u + 2}px; padding: {u}px {2 * u}px;
+    selection-background-color: {c.selection}; selection-color: {c.text}; }}
+#sidePanel QLineEdit:focus {{ border-color: {c.accent}; }}
+#sidePanel QDoubleSpinBox QLineEdit {{ border: none; padding: 0; background: transparent; }}
+#panelField {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
+    border-radius: {2 * u}px; padding: {u}px;
+    selection-background-color: {c.selection}; selection-color: {c.text}; }}
+#panelField:focus {{ border-color: {c.accent}; }}
+#sidePanel QToolButton#dotsButton {{ border: 1px solid {c.border}; }}
+#sidePanel QToolButton#dotsButton:focus {{ border-color: {c.accent}; }}
+#sidePanel QToolButton#disclosure {{ text-align: left; font-weight: 600; background: transparent;
+    padding: {u}px 0; }}
+#sidePanel QToolButton#disclosure:hover {{ color: {c.accent}; }}
+
 QToolTip {{ background: {c.panel}; color: {c.text}; border: 1px solid {c.border};
     padding: {u + 2}px; }}
 """

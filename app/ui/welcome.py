@@ -49,3 +49,10 @@ class Welcome(QWidget):
             column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
             self.examples.append(button)
         column.addStretch(4)
+
+    def height_for(self, width: int) -> int:
+        """The height that all of it needs at that width, in px."""
+        layout = self.layout()
+        if layout.hasHeightForWidth():
+            return max(layout.heightForWidth(width), layout.minimumSize().height())
+        return layout.minimumSize().height()

@@ -2,8 +2,7 @@
 
 from PySide6.QtCore import QCoreApplication, QLocale
 
-from app.ui.states import ModelInfo
-from engine.events import Finished
+from app.ui.states import ModelInfo, ReplyFacts, ReplyStatus
 
 
 def _tr(text: str) -> str:
@@ -27,8 +26,13 @@ def decimal(number: float, places: int) -> str:
     return _locale().toString(number, "f", places)
 
 
-def end_of_reply(finished: Finished) -> str:
-    """Why a reply ended, in one short sentence."""
+def end_of_reply(reply: ReplyFacts) -> str:
+    """Why a reply ended, in one short sentence; nothing while it runs or where it failed."""
+    if reply.status is ReplyStatus.INTERRUPTED:
+        return _tr("Interrupted: the program ended before the reply did")
+    if reply.reason is None:
+        return ""
+    what = reply.failure.what if reply.failure else _tr("an error")
     return {
         "end_of_turn": _tr("Complete"),
         "length": _tr("Ended at the greatest length allowed"),
@@ -36,38 +40,41 @@ def end_of_reply(finished: Finished) -> str:
         "stopped": _tr("Stopped by you"),
         "context_full": _tr("Ended because the model’s memory is full"),
         "loop": _tr("Ended because it only repeated itself"),
-        "error": _tr("Broke off: %1").replace("%1", finished.error or _tr("an error")),
-    }[finished.reason]
+        "error": _tr("Broke off: %1").replace("%1", what),
+    }[reply.reason]
 
 
-def cost_of_reply(finished: Finished) -> str:
+def cost_of_reply(reply: ReplyFacts) -> str:
     """What a reply cost, as far as there is something to say."""
-    statistics = finished.statistics
+    statistics = reply.statistics
+    if statistics is None:
+        return ""
     parts = []
     if statistics.tokens_per_second > 0:
         parts.append(speed(statistics.tokens_per_second))
     if statistics.new_tokens > 0:
         seconds = decimal(statistics.time_to_first_token, 2)
         parts.append(_tr("first word after %1 s").replace("%1", seconds))
+    if statistics.reused_tokens > 0:
+        parts.append(_tr("%1 tokens reused").replace("%1", whole(statistics.reused_tokens)))
     return " · ".join(parts)
 
 
-def cost_explained(finished: Finished) -> str:
+def cost_explained(reply: ReplyFacts) -> str:
     """The same with the field's own terms, for a tooltip."""
-    statistics = finished.statistics
-    return "\n".join(
-        (
-            _tr("Prompt: %1 tokens, %2 of them still in the cache")
-            .replace("%1", whole(statistics.prompt_tokens))
-            .replace("%2", whole(statistics.reused_tokens)),
-            _tr("Reply: %1 tokens").replace("%1", whole(statistics.new_tokens)),
-            _tr("Time to first token: %1 s").replace(
-                "%1", decimal(statistics.time_to_first_token, 3)
-            ),
-            _tr("Seed: %1").replace("%1", str(finished.seed)),
-            _tr("A token is a word or a part of one."),
-        )
-    )
+    statistics = reply.statistics
+    if statistics is None:
+        return ""
+    lines = [
+        _tr("Prompt: %1 tokens, %2 of them still in the cache")
+        .replace("%1", whole(statistics.prompt_tokens))
+        .replace("%2", whole(statistics.reused_tokens)),
+        _tr("Reply: %1 tokens").replace("%1", whole(statistics.new_tokens)),
+        _tr("Time to first token: %1 s").replace("%1", decimal(statistics.time_to_first_token, 3)),
+    ]
+    if reply.seed is not None:
+        lines.append(_tr("Seed: %1").replace("%1", str(reply.seed)))
+    return "\n".join((*lines, _tr("A token is a word or a part of one.")))
 
 
 def speed(tokens_per_second: float) -> str:

@@ -64,7 +64,9 @@ def open_window(qt_app, tmp_path):
     def open_one(engine: FakeEngine | None = None, *, config: Path | None = None, **start):
         engine = engine or FakeEngine()
         config = config or tmp_path / "config"
-        smoldesk = Smoldesk(qt_app, Start(config, tmp_path / "log", **start), opener=engine.load)
+        data = start.pop("data", tmp_path / "data")
+        begin = Start(data, config, tmp_path / "log", **start)
+        smoldesk = Smoldesk(qt_app, begin, opener=engine.load)
         smoldesk.bugs = []
         smoldesk.reporter.bug_found.connect(smoldesk.bugs.append)
         opened.append(smoldesk)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import EngineError, StoppedError
-from engine.events import Event, Finished, PromptProgress, Statistics, Token
+from engine.events import Bar, Event, Finished, Picture, PromptProgress, Statistics, Token
 from engine.messages import Message
 from engine.options import LiveOptions
 
@@ -30,6 +30,24 @@ class FakeDevice:
     reason: str = "no GPU found"
     precision: str = "bf16"
     threads: int = 2
+
+
+@dataclass
+class FakeStep:
+    """Like `engine.scope.NextToken`: three tokens, of which the first was drawn."""
+
+    drawn: str = " blue"
+
+    def picture(self, options, *, count: int) -> Picture:
+        """The second token is cut by any top-p below 0.9."""
+        cut = options.top_p < 0.9
+        share = 0.7 if not cut else 0.7 / 0.8
+        bars = (
+            Bar(1, 0.7, share, None, self.drawn, True),
+            Bar(2, 0.2, 0.0 if cut else 0.2, "top_p" if cut else None, "\n"),
+            Bar(3, 0.1, 0.1 if not cut else 0.1 / 0.8, None, "<|im_end|>"),
+        )
+        return Picture(bars[:count], 2 if cut else 3, 0.2 if cut else 0.0, 0.0)
 
 
 @dataclass
@@ -67,6 +85,27 @@ class FakeEngine:
             raise self.load_error
         return self
 
+    context_length: int = 8192
+    next_token: "FakeStep | None" = None
+    looks: list[tuple[Message, ...]] = field(default_factory=list)
+
+    def look_ahead(self, messages, *, cancel) -> "FakeStep | None":
+        """Like `Session.look_ahead`."""
+        self.looks.append(tuple(messages))
+        return None if cancel.is_set() else FakeStep()
+
+    def prompt_text(self, messages: Sequence[Message]) -> str:
+        """Like `Session.prompt_text`."""
+        return "".join(f"<{m.role}>{m.content}\n" for m in messages)
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """Like `Session.prompt_ids`: one for each word."""
+        return list(range(self.count_tokens(self.prompt_text(messages))))
+
+    def count_tokens(self, text: str) -> int:
+        """Like `Session.count_tokens`: the words."""
+        return len(text.split())
+
     def session(self) -> "FakeEngine":
         """Like `Engine.session`."""
         return self
@@ -76,6 +115,7 @@ class FakeEngine:
     ) -> Iterator[Event]:
         """Like `Session.reply`."""
         self.prompts.append(tuple(messages))
+        self.options = options
         self.threads_seen.add(threading.current_thread().name)
         began = time.perf_counter()
         if self.reply_error is not None and self.error_after == 0:
@@ -98,13 +138,16 @@ class FakeEngine:
             time.sleep(self.per_token)
             self.temperatures.append(options.current.temperature)
             said.append(piece)
+            self.next_token = FakeStep(drawn=piece)
             yield Token(number, piece)
         yield self._finished(self.reason, said, began)
 
     def _finished(self, reason, said: list[str], began: float) -> Finished:
         seconds = max(time.perf_counter() - began, 1e-6)
         cost = Statistics(self.prompt_tokens, 0, len(said), seconds, len(said) / seconds)
-        return Finished(reason, "".join(said), "", tuple(range(len(said))), 7, cost)
+        options = ((0, self.options.current),) if said else ()
+        ids = tuple(range(len(said)))
+        return Finished(reason, "".join(said), "", ids, 7, cost, options=options)
 
 
 def main() -> int:
@@ -117,6 +160,7 @@ def main() -> int:
     parser.add_argument("--reply")
     parser.add_argument("--deaf", action="store_true")
     parser.add_argument("--theme")
+    parser.add_argument("--folder", help="keep everything there")
     parser.add_argument("--load-error", action="store_true")
     parser.add_argument("--reply-error", action="store_true")
     parser.add_argument("--ask")
@@ -154,8 +198,9 @@ def main() -> int:
         if chosen.ask:
             smoldesk.window.first_painted.connect(lambda: smoldesk.chat.submit(chosen.ask))
 
-    with tempfile.TemporaryDirectory() as folder:
-        start = Start(Path(folder), Path(folder), theme=chosen.theme)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(chosen.folder or temporary)
+        start = Start(folder, folder, folder, single=bool(chosen.folder), theme=chosen.theme)
         return run(start, opener=engine.load, then=begin)
 
 

@@ -1,0 +1,211 @@
+"""One chat: its messages as a tree, the branch that is open in it, and what the model is told.
+
+Invariant: nothing is overwritten or taken out. Every change is handed to the keeper at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from app.store.records import ChatRecord, MessageRecord, ReplyRecord
+from app.ui.states import Failure, ReplyFacts, ReplyStatus, ShownMessage
+from engine.messages import Message
+from engine.options import LiveOptions
+
+TITLE_LENGTH = 80
+
+
+class Keeper(Protocol):
+    """The part of `app.store.chats.ChatStore` that is used here."""
+
+    def save_chat(self, record: ChatRecord) -> None:
+        """Keep this state of a chat."""
+        ...
+
+    def save_message(self, record: MessageRecord) -> None:
+        """Keep this state of a message."""
+        ...
+
+
+class Conversation:
+    """A chat in memory. A new one is kept from its first message or its first change on."""
+
+    def __init__(
+        self,
+        chat: ChatRecord,
+        messages: Iterable[MessageRecord] = (),
+        *,
+        keeper: Keeper,
+        kept: bool = True,
+    ) -> None:
+        self.chat = chat
+        self.kept = kept
+        self.live = LiveOptions(chat.options)
+        self.unread = False  # a reply ended while another chat was open
+        self._keeper = keeper
+        self._messages: dict[int, MessageRecord] = {}
+        self._children: dict[int | None, list[int]] = {}
+        for message in messages:
+            self._insert(message)
+
+    def __getitem__(self, message_id: int) -> MessageRecord:
+        return self._messages[message_id]
+
+    def __contains__(self, message_id: int) -> bool:
+        return message_id in self._messages
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was said yet."""
+        return not self._messages
+
+    def path(self) -> list[MessageRecord]:
+        """The open branch, from the first message to the last."""
+        path: list[MessageRecord] = []
+        chosen = self._chosen(None, self.chat.selected_id)
+        while chosen is not None:
+            path.append(chosen)
+            chosen = self._chosen(chosen.id, chosen.selected_id)
+        return path
+
+    def versions(self, message_id: int) -> list[int]:
+        """The messages that share one place, oldest first."""
+        return self._children[self._messages[message_id].parent_id]
+
+    def change_chat(self, **changes: object) -> None:
+        """Replace fields of the chat's record and keep it."""
+        self.set_up(**changes)
+        self.kept = True
+        self._keeper.save_chat(self.chat)
+
+    def set_up(self, **changes: object) -> None:
+        """The same, but a chat that is not kept yet stays so: nothing was said in it."""
+        self.chat = replace(self.chat, **changes)  # type: ignore[arg-type]
+        if "options" in changes:
+            self.live.current = self.chat.options
+        if self.kept:
+            self._keeper.save_chat(self.chat)
+
+    def add(self, message: MessageRecord) -> None:
+        """Put a message under its parent and make it the one that is open there."""
+        if not self.kept:  # the chat must be there before its messages
+            self.change_chat()
+        self._insert(message)
+        self._keeper.save_message(message)
+        self._select(message)
+        title = self.chat.title
+        if message.role == "user" and not title and not self.chat.titled:
+            title = _title(message.content)
+        self.change_chat(title=title, updated_at=message.created_at)
+
+    def update(self, message: MessageRecord) -> None:
+        """Replace a message by its newer state and keep that."""
+        self.hold(message)
+        self.save(message.id)
+
+    def hold(self, message: MessageRecord) -> None:
+        """Replace a message in memory only, between two savings of a reply that grows."""
+        self._messages[message.id] = message
+
+    def save(self, message_id: int) -> None:
+        """Keep a message as it is now."""
+        self._keeper.save_message(self._messages[message_id])
+
+    def select(self, message_id: int) -> None:
+        """Open the branch that goes through that message."""
+        self._select(self._messages[message_id])
+
+    def withdraw(self, message_id: int, now: float) -> None:
+        """Mark a message, and with it what follows it, as deleted."""
+        message = self._messages.pop(message_id)
+        self._children[message.parent_id].remove(message_id)
+        self._keeper.save_message(replace(message, deleted_at=now))
+
+    def dialog(self, until: int, *, go_on: bool = False) -> tuple[Message, ...]:
+        """What the model is told so that it writes the reply `until`, or answers that question.
+
+        A question without any words of a reply is left out, except the one to be answered now. With
+        `go_on` the dialog ends with the words that the reply has already.
+        """
+        messages: list[Message] = []
+        if self.chat.system_prompt is not None:
+            messages.append(Message("system", self.chat.system_prompt))
+        question: Message | None = None
+        for record in self.path():
+            if record.id == until:
+                if record.role == "user":
+                    question = Message("user", record.content)
+                if question is not None:
+                    messages.append(question)
+                if go_on:
+                    messages.append(_as_reply(record))
+                return tuple(messages)
+            if record.role == "user":
+                question = Message("user", record.content)
+            elif record.content:
+                messages += [question] if question is not None else []
+                messages.append(_as_reply(record))
+                question = None
+        return tuple(messages)
+
+    def shown(self, details: dict[int, str]) -> list[ShownMessage]:
+        """The open branch as the views show it; `details` of bugs are known by message."""
+        return [self.shown_message(record, details) for record in self.path()]
+
+    def shown_message(self, record: MessageRecord, details: dict[int, str]) -> ShownMessage:
+        """One message as the views show it."""
+        versions = self._children[record.parent_id]
+        facts = None
+        if record.reply is not None:
+            facts = _facts(record.reply, details.get(record.id, ""))
+        return ShownMessage(
+            id=record.id,
+            role=record.role,
+            text=record.content,
+            reply=facts,
+            version=versions.index(record.id) + 1,
+            versions=len(versions),
+        )
+
+    def used_tokens(self) -> int:
+        """How much of the model's memory the open branch took when last answered."""
+        for record in reversed(self.path()):
+            statistics = record.reply.statistics if record.reply else None
+            if statistics is not None and statistics.prompt_tokens:
+                return statistics.prompt_tokens + statistics.new_tokens
+        return 0
+
+    def _chosen(self, parent_id: int | None, selected: int | None) -> MessageRecord | None:
+        children = self._children.get(parent_id)
+        if not children:
+            return None
+        return self._messages[selected if selected in children else children[-1]]
+
+    def _insert(self, message: MessageRecord) -> None:
+        self._messages[message.id] = message
+        self._children.setdefault(message.parent_id, []).append(message.id)
+
+    def _select(self, message: MessageRecord) -> None:
+        if message.parent_id is None:
+            self.change_chat(selected_id=message.id)
+        else:
+            parent = self._messages[message.parent_id]
+            self.update(replace(parent, selected_id=message.id))
+
+
+def _as_reply(record: MessageRecord) -> Message:
+    return Message("assistant", record.content, record.reply.token_ids if record.reply else None)
+
+
+def _facts(reply: ReplyRecord, details: str) -> ReplyFacts:
+    failure = Failure(reply.error, reply.remedy, details) if reply.error else None
+    return ReplyFacts(
+        ReplyStatus(reply.status), reply.reason, failure, reply.seed, reply.statistics
+    )
+
+
+def _title(text: str) -> str:
+    """The first line that says something."""
+    lines: Sequence[str] = text.strip().splitlines()
+    line = " ".join(lines[0].split()) if lines else ""
+    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"

@@ -1,0 +1,1 @@
+"""Chats on disk: SQLite, written by one thread of its own. No Qt here."""

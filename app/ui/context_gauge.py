@@ -1,0 +1,101 @@
+"""How much of the model's memory the conversation takes, and what is being written would take."""
+
+from PySide6.QtCore import Slot
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
+
+from app.ui.theme import UNIT, scaled_font
+from app.ui.wording import whole
+
+_SCALE = 1000
+_NEARLY_FULL = 0.9
+
+
+class ContextGauge(QWidget):
+    """A short bar and two numbers; says so in words when there is not enough room."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._used = self._base = self._draft = self._limit = 0
+        self.words = QLabel()
+        self.words.setFont(scaled_font(self.font(), 0.9))
+        self.words.setAccessibleName(self.tr("The model’s memory"))
+        self.bar = QProgressBar()
+        self.bar.setRange(0, _SCALE)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedWidth(20 * UNIT)
+        self.bar.setAccessibleName(self.tr("How full the model’s memory is"))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2 * UNIT)
+        row.addWidget(self.words)
+        row.addWidget(self.bar)
+        self._show()
+
+    @property
+    def too_long(self) -> bool:
+        """Whether what is being written does not fit."""
+        return self._limit > 0 and self._draft > 0 and self._used + self._draft >= self._limit
+
+    @Slot(int)
+    def set_limit(self, tokens: int) -> None:
+        """How many tokens the model can remember."""
+        self._limit = tokens
+        self._show()
+
+    @Slot(int)
+    def set_used(self, tokens: int) -> None:
+        """How many of them the conversation takes."""
+        self._used = self._base = tokens
+        self._show()
+
+    def set_growth(self, tokens: int) -> None:
+        """How many a running reply has added since."""
+        self._used = self._base + tokens
+        self._show()
+
+    @Slot(int)
+    def set_draft(self, tokens: int) -> None:
+        """How many tokens what is being written has."""
+        self._draft = tokens
+        self._show()
+
+    def _show(self) -> None:
+        self.setVisible(self._limit > 0)
+        if not self._limit:
+            return
+        taken = (self._used + self._draft) / self._limit
+        full = taken >= _NEARLY_FULL
+        self.bar.setValue(round(_SCALE * min(1.0, taken)))
+        if self.too_long:
+            words = self.tr("Too long: %1 of %2 tokens")
+        elif self._draft:
+            words = self.tr("%3 + %4 of %2 tokens")
+        else:
+            words = self.tr("%1 of %2 tokens")
+        for mark, number in (
+            ("%1", self._used + self._draft),
+            ("%2", self._limit),
+            ("%3", self._used),
+            ("%4", self._draft),
+        ):
+            words = words.replace(mark, whole(number))
+        self.words.setText(words)
+        self.setToolTip(self._explanation())
+        self.words.setAccessibleDescription(self._explanation())
+        for widget in (self.words, self.bar):
+            role = "danger" if full else "muted"
+            if widget.property("role") != role:
+                widget.setProperty("role", role)
+                widget.style().unpolish(widget)
+                widget.style().polish(widget)
+
+    def _explanation(self) -> str:
+        words = self.tr(
+            "The context: how much the model can remember of a conversation.\n"
+            "%1 tokens are taken, %2 are being written, %3 is the most."
+        )
+        if self.too_long:
+            words += "\n" + self.tr("Shorten the message, or start a new chat.")
+        for mark, number in (("%1", self._used), ("%2", self._draft), ("%3", self._limit)):
+            words = words.replace(mark, whole(number))
+        return words
