@@ -251,8 +251,8 @@ class Smoldesk(QObject):
             bar.settings_requested.connect(lambda: preferences.show_settings(window))
         window.sidebar.keys_requested.connect(lambda: preferences.show_keys(window))
         window.sidebar.about_requested.connect(lambda: preferences.show_about(window))
-        window.header.sidebar_toggled.connect(self._on_bars_toggled)
-        window.header.panel_toggled.connect(self._on_bars_toggled)
+        window.bars_chosen.connect(self._on_bars_chosen)
+        window.header.panel_toggled.connect(self.chat.set_looking)
 
     def _show_settings(self, settings: Settings) -> None:
         sampling = self.window.panel.sampling
@@ -271,15 +271,9 @@ class Smoldesk(QObject):
         system_prompt = chat.conversation.chat.system_prompt
         self.preferences.change(options=chat.options, system_prompt=system_prompt)
 
-    @Slot()
-    def _on_bars_toggled(self) -> None:
-        sidebar, panel = self.window.wanted
-        if (sidebar, panel) != (
-            self.preferences.settings.sidebar_shown,
-            self.preferences.settings.panel_shown,
-        ):
-            self.preferences.change(sidebar_shown=sidebar, panel_shown=panel)
-        self.chat.set_looking(self.window.header.panel.isChecked())
+    @Slot(bool, bool)
+    def _on_bars_chosen(self, sidebar: bool, panel: bool) -> None:
+        self.preferences.change(sidebar_shown=sidebar, panel_shown=panel)
 
     @Slot(object)
     def _on_chat_opened(self, opened: OpenedChat) -> None:
@@ -343,6 +337,8 @@ class Smoldesk(QObject):
                 "copy_reply": lambda: QGuiApplication.clipboard().setText(last.content),
             }
         actions.get(name, lambda: None)()
+        if name.endswith("_chat"):
+            window.composer.setFocus()
 
     @Slot()
     def _listen(self) -> None:

@@ -256,10 +256,8 @@ class ChatController(QObject):
     def open_neighbour(self, step: int) -> None:
         """Show the chat that is `step` lines further down in the list."""
         ids = [record.id for record in self._library.records()]
-        if self._open.chat.id in ids:
-            place = ids.index(self._open.chat.id) + step
-        else:
-            place = 0
+        listed = self._open.chat.id in ids
+        place = ids.index(self._open.chat.id) + step if listed else 0
         if 0 <= place < len(ids):
             self.open_chat(ids[place])
 

@@ -5,11 +5,11 @@ import itertools
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from app.ui.presets import LONGEST_NAME, MOST_OWN, Preset
+from app.ui.presets import LONGEST_NAME, MOST_OWN, USUAL, Preset
 from app.ui.states import Failure
 from engine.errors import OptionsError
 from engine.options import OPTION_NAMES, SamplingOptions
@@ -20,7 +20,7 @@ THEMES = ("system", "light", "dark")
 ZOOM = (50, 300)  # per cent
 LONGEST_SYSTEM_PROMPT = 100_000  # characters
 
-_USUAL = SamplingOptions()
+_PLAIN = SamplingOptions()  # what presets are written as differences from
 _FORMER = ("temperature", "top_p")  # once settings of their own, now among the options
 
 
@@ -32,7 +32,7 @@ class Settings:
     precision: str = "auto"
     theme: str = "system"
     zoom: int = 100  # per cent of the system's size of text
-    options: SamplingOptions = _USUAL  # of new chats
+    options: SamplingOptions = USUAL  # of new chats
     system_prompt: str | None = None  # of new chats; None: the model's built-in one
     presets: tuple[Preset, ...] = ()  # the user's own
     sidebar_shown: bool = True
@@ -114,7 +114,9 @@ class SettingsForm:
         values = {n: v for n, v in content.items() if n in known - {"options", "presets"}}
         wrong = [name for name, value in values.items() if not _is_valid(name, value)]
         former = {name: content[name] for name in _FORMER if name in content}
-        options, self._unknown_options, wrong_options = _options(content.get("options", {}), former)
+        options, self._unknown_options, wrong_options = _options(
+            content.get("options", {}), former, base=USUAL
+        )
         presets, wrong_presets = self._presets(content.get("presets", []))
         right = {name: value for name, value in values.items() if name not in wrong}
         settings = Settings(**right, options=options, presets=presets)
@@ -123,7 +125,7 @@ class SettingsForm:
     def written(self, settings: Settings) -> dict[str, Any]:
         """What JSON keeps; of options only those that differ from the usual ones."""
         values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
-        values["options"] = {**self._unknown_options, **_different(settings.options)}
+        values["options"] = {**self._unknown_options, **_different(settings.options, USUAL)}
         values["presets"] = [self._written_preset(preset) for preset in settings.presets]
         return {**self._unknown, **values}
 
@@ -136,7 +138,7 @@ class SettingsForm:
             if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
                 right = False
                 continue
-            options, unknown_options, wrong = _options(item.get("options", {}), {})
+            options, unknown_options, wrong = _options(item.get("options", {}), {}, base=_PLAIN)
             right = right and not wrong
             unknown = {n: v for n, v in item.items() if n not in ("name", "options")}
             self._unknown_in_presets.setdefault(name, (unknown, unknown_options))
@@ -145,7 +147,7 @@ class SettingsForm:
 
     def _written_preset(self, preset: Preset) -> dict[str, Any]:
         unknown, unknown_options = self._unknown_in_presets.get(preset.name, ({}, {}))
-        options = {**unknown_options, **_different(preset.options)}
+        options = {**unknown_options, **_different(preset.options, _PLAIN)}
         return {**unknown, "name": preset.name, "options": options}
 
 
@@ -164,11 +166,11 @@ def _is_valid(name: str, value: Any) -> bool:
 
 
 def _options(
-    content: Any, former: dict[str, Any]
+    content: Any, former: dict[str, Any], *, base: SamplingOptions
 ) -> tuple[SamplingOptions, dict[str, Any], list[str]]:
-    """The options in `content`, what is unknown in it, and the names of what cannot be."""
+    """The options in `content` over `base`, what is unknown in it, and what cannot be."""
     if not isinstance(content, dict):
-        options, unknown, wrong = _options({}, former)
+        options, unknown, wrong = _options({}, former, base=base)
         return options, unknown, [*wrong, "options"]
     values: dict[str, Any] = {}
     wrong = []
@@ -183,11 +185,11 @@ def _options(
         else:
             values[name] = fitting
     unknown = {name: value for name, value in content.items() if name not in OPTION_NAMES}
-    return SamplingOptions(**values), unknown, wrong
+    return replace(base, **values), unknown, wrong
 
 
-def _different(options: SamplingOptions) -> dict[str, Any]:
-    usual = asdict(_USUAL)
+def _different(options: SamplingOptions, base: SamplingOptions) -> dict[str, Any]:
+    usual = asdict(base)
     return {name: value for name, value in asdict(options).items() if value != usual[name]}
 
 

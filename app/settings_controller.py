@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QWidget
 from app.settings import SettingsFile
 from app.ui.about_dialog import AboutDialog
 from app.ui.keys_dialog import KeysDialog
+from app.ui.presets import USUAL
 from app.ui.settings_dialog import Place, SettingsDialog
 from app.ui.states import ModelInfo
 from app.ui.theme import Appearance, zoom_beside
@@ -104,7 +105,7 @@ class SettingsController(QObject):
         dialog.device_chosen.connect(lambda device: self.change(device=device))
         dialog.precision_chosen.connect(lambda precision: self.change(precision=precision))
         dialog.system_prompt_changed.connect(lambda text: self.change(system_prompt=text))
-        dialog.usual_options_requested.connect(lambda: self.change(options=SamplingOptions()))
+        dialog.usual_options_requested.connect(lambda: self.change(options=USUAL))
         self.changed.connect(dialog.show_settings)
         self._appearance.changed.connect(dialog.recolour)
         self._open(lambda: dialog)

@@ -73,7 +73,8 @@ class ChatList(QListView):
         self._quiet = False
         if place > 0:
             self._stay(before, place)
-        self.select_chat(self._open)
+        if not self._resting.isActive():  # otherwise someone is on the way to another chat
+            self.select_chat(self._open)
         self._mind_the_beat()
 
     def update_chat(self, line: ChatLine) -> None:

@@ -1,6 +1,6 @@
 """How much of the model's memory the conversation takes, and what is being written would take."""
 
-from PySide6.QtCore import Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
 from app.ui.theme import UNIT, scaled_font
@@ -28,7 +28,7 @@ class ContextGauge(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(2 * UNIT)
         row.addWidget(self.words)
-        row.addWidget(self.bar)
+        row.addWidget(self.bar, 0, Qt.AlignmentFlag.AlignVCenter)
         self._show()
 
     @property

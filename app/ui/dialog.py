@@ -103,7 +103,7 @@ class Card(QFrame):
         """A row: its name with a hint under it at the left, what can be done at the right."""
         row = QHBoxLayout()
         above = UNIT if self._close else 2 * UNIT
-        row.setContentsMargins(4 * UNIT, above, 3 * UNIT, above)
+        row.setContentsMargins(4 * UNIT, above, 4 * UNIT, above)
         row.setSpacing(UNIT)
         label = plain_label(name)
         words = QVBoxLayout()

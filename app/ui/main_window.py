@@ -39,6 +39,7 @@ class MainWindow(QMainWindow):
     closed = Signal(bytes)  # the window's geometry
     stop_requested = Signal()
     load_requested = Signal()
+    bars_chosen = Signal(bool, bool)  # whether sidebar and panel are wanted
     key_pressed = Signal(str)  # the name of a key in `keys.KEYS` that is for others to act on
 
     def __init__(self) -> None:
@@ -53,8 +54,9 @@ class MainWindow(QMainWindow):
         self.status = StatusLine()
         self.panel = SidePanel()
         self.setCentralWidget(self._arranged())
-        self.header.sidebar_toggled.connect(self._on_toggled)
-        self.header.panel_toggled.connect(self._on_toggled)
+        for button in (self.header.sidebar, self.header.panel):
+            button.clicked.connect(self._on_clicked)
+            button.toggled.connect(self._share_room)
         self.header.new_chat_requested.connect(self._make_room)
         self.sidebar.new_chat_requested.connect(self._make_room)
         self.sidebar.chat_entered.connect(self._make_room)
@@ -64,7 +66,7 @@ class MainWindow(QMainWindow):
         self._set_keys()
         self._dialog: QMessageBox | None = None
         self.header.installEventFilter(self)
-        self._room = 2  # how many of the two bars there is room for
+        self._room = -1  # how many of the two bars there is room for; not known before it is shown
         self._wanted = {"sidebar": True, "panel": True}
         self.composer.setFocus()
 
@@ -131,19 +133,15 @@ class MainWindow(QMainWindow):
     def show_bars(self, *, sidebar: bool, panel: bool) -> None:
         """Which of the two bars are wanted where there is room for them."""
         self._wanted = {"sidebar": sidebar, "panel": panel}
-        self._put_away()
-
-    @property
-    def wanted(self) -> tuple[bool, bool]:
-        """Whether sidebar and panel are wanted where there is room for them."""
-        return self._wanted["sidebar"], self._wanted["panel"]
+        if self._room >= 0:
+            self._put_away()
 
     @Slot(bool)
-    def _on_toggled(self, shown: bool) -> None:
-        sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()
+    def _on_clicked(self, shown: bool) -> None:
         if self._room == 2:
+            sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()
             self._wanted = {"sidebar": sidebar, "panel": panel}
-        self._share_room()
+            self.bars_chosen.emit(sidebar, panel)
         if not shown and self._chat.isVisible():
             self.composer.setFocus()
 
@@ -156,6 +154,7 @@ class MainWindow(QMainWindow):
             button.setChecked(shown)
         self._share_room()
 
+    @Slot()
     def _share_room(self) -> None:
         """A bar for which there is no room beside the conversation takes its place."""
         sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPalette,
-    QTextBlock,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -29,7 +28,6 @@ from app.ui.theme import LINE_HEIGHT, UNIT
 
 _SHARE = 6  # rendering takes at most one part in so many of the time
 
-_STATES = {"text": 0, "heading": 0, "code": 1, "quote": 2, "rule": 3}  # of a QTextBlock
 _HEADING_SCALE = {1: 1.35, 2: 1.2, 3: 1.1}
 _PADDING = 2 * UNIT
 
@@ -105,30 +103,42 @@ class MarkdownView(TextView):
         """Draw what lies behind code, beside a quote, or is a rule; then the text."""
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        layout = self.document().documentLayout()
-        block = self.document().begin()
-        if block.isValid() and any(p.kind in ("code", "quote", "rule") for p in self._shown):
-            while block.isValid():
-                margin = block.blockFormat().leftMargin()
-                rect, state, block = self._group(layout, block)
-                if state and rect.intersects(QRectF(event.rect())):
-                    self._decorate(painter, rect, state, margin)
+        number = self.cursorForPosition(event.rect().topLeft()).blockNumber()
+        while number > 0 and not self._shown[min(number, len(self._shown) - 1)].opens:
+            number -= 1
+        # Padding reaches beyond the text, so the paragraph before may show, too.
+        number = max(0, number - 1)
+        while number < len(self._shown):
+            kind = self._shown[number].kind
+            end = number + 1
+            while end < len(self._shown) and self._continues(end):
+                end += 1
+            rect = self._place(number).united(self._place(end - 1))
+            if rect.top() > event.rect().bottom() + _PADDING:
+                break
+            if kind in ("code", "quote", "rule"):
+                margin = self.document().findBlockByNumber(number).blockFormat().leftMargin()
+                self._decorate(painter, rect, kind, margin)
+            number = end
         painter.end()
         super().paintEvent(event)
 
-    def _group(self, layout: object, block: QTextBlock) -> tuple[QRectF, int, QTextBlock]:
-        """The place of this block and of those after it that belong to it."""
-        state = block.userState()
-        rect = layout.blockBoundingRect(block)
-        block = block.next()
-        while block.isValid() and state in (1, 2) and block.userState() == state + 16:
-            rect = rect.united(layout.blockBoundingRect(block))
-            block = block.next()
-        return rect, state % 16 if state > 0 else 0, block
+    def _continues(self, number: int) -> bool:
+        """Whether a paragraph belongs to the same code or quote as the one before."""
+        before, paragraph = self._shown[number - 1], self._shown[number]
+        return (
+            paragraph.kind == before.kind
+            and paragraph.kind in ("code", "quote")
+            and not paragraph.opens
+        )
 
-    def _decorate(self, painter: QPainter, rect: QRectF, state: int, margin: float) -> None:
+    def _place(self, number: int) -> QRectF:
+        block = self.document().findBlockByNumber(number)
+        return self.document().documentLayout().blockBoundingRect(block)
+
+    def _decorate(self, painter: QPainter, rect: QRectF, kind: str, margin: float) -> None:
         palette = self.palette()
-        if state == 1:
+        if kind == "code":
             painter.setPen(QColor(palette.color(QPalette.ColorRole.Mid)))
             painter.setBrush(palette.color(QPalette.ColorRole.AlternateBase))
             left = margin - 3 * UNIT + 0.5
@@ -138,7 +148,7 @@ class MarkdownView(TextView):
             return
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(palette.color(QPalette.ColorRole.Mid))
-        if state == 2:
+        if kind == "quote":
             bar = QRectF(margin - 3 * UNIT, rect.top(), 3, rect.height())
             painter.drawRoundedRect(bar, 1, 1)
         else:
@@ -202,9 +212,6 @@ class MarkdownView(TextView):
                 writer.setBlockFormat(block_format)
             else:
                 writer.insertBlock(block_format, QTextCharFormat())
-            state = _STATES[paragraph.kind]
-            joined = not paragraph.opens and state in (1, 2)
-            writer.block().setUserState(state + 16 if joined else state)
             self._write_marker(writer, paragraph)
             self._write_runs(writer, paragraph, skip=0)
 
@@ -294,13 +301,16 @@ def _common(old: tuple[Run, ...], new: tuple[Run, ...]) -> int:
             b.struck,
             b.muted,
         ):
-            same = next(
-                (i for i, (x, y) in enumerate(zip(a.text, b.text, strict=False)) if x != y),
-                min(len(a.text), len(b.text)),
-            )
-            count += same
+            count += _common_length(a.text, b.text)
         break
     return count
+
+
+def _common_length(a: str, b: str) -> int:
+    if b.startswith(a):  # nearly always: the text has grown
+        return len(a)
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((place for place, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
 def _units(text: str) -> int:

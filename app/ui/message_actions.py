@@ -52,6 +52,7 @@ class MessageActions(QWidget):
         self._named[name] = button
         place = self._row.count() - (0 if self._at_right else 1)
         self._row.insertWidget(place, button, 0, Qt.AlignmentFlag.AlignTop)
+        self.rescale()
         return button
 
     def show_version(self, version: int, versions: int) -> None:
@@ -75,8 +76,8 @@ class MessageActions(QWidget):
         """Take the size of text that is in use now."""
         for label in (self.version, self.words):
             label.setFont(scaled_font(self.font(), 0.85))
-        side = self.words.fontMetrics().height()
-        self.version.setFixedHeight(side + 2 * UNIT)
+        side = round(self.words.fontMetrics().height() * 1.15)
+        self.version.setFixedHeight(side + 2 * UNIT + 2)  # as its neighbours
         # In line with the icons, also when there are more lines.
         self.words.setContentsMargins(2 * UNIT, UNIT, 0, 0)
         for button in self._named.values():

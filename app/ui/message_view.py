@@ -102,7 +102,7 @@ class QuestionView(MessageView):
         down = self.text.height_for(across)
         self.text.move(aside, above)
         # A line's extra height is below its text; the smaller margin evens it out.
-        bubble = QSize(across + 2 * aside, down + above + 2 * UNIT)
+        bubble = QSize(across + 2 * aside, down + above + UNIT)
         self._bubble.setGeometry(width - bubble.width(), 0, bubble.width(), bubble.height())
         row = self.actions.height_for(width)
         self.actions.setGeometry(0, bubble.height() + UNIT, width, row)

@@ -26,6 +26,9 @@ BUILT_IN = (
     Preset("Greedy", SamplingOptions(temperature=0.0, top_p=1.0)),
 )
 
+USUAL = BUILT_IN[1].options
+"""What a new chat begins with until the user chooses otherwise."""
+
 SAMPLERS = (
     "temperature",
     "top_p",

@@ -35,7 +35,6 @@ class SamplingPanel(QScrollArea):
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._options = SamplingOptions()
         self._usual = SamplingOptions()
         self._next_token: NextToken | None = None

@@ -13,6 +13,7 @@ from app.ui.choice import Choice
 from app.ui.dialog import Card, Dialog, plain_label
 from app.ui.folder_row import FolderRow
 from app.ui.icons import icon, icon_size
+from app.ui.presets import USUAL
 from app.ui.states import ModelInfo
 from app.ui.system_prompt import SystemPrompt
 from app.ui.theme import UNIT, ZOOMS, Colours, zoom_beside
@@ -25,12 +26,35 @@ _WIDTH = 104  # characters
 class ShownSettings(Protocol):
     """What the dialog shows; `app.settings.Settings` is such a value."""
 
-    theme: str
-    zoom: int
-    device: str
-    precision: str
-    system_prompt: str | None
-    options: SamplingOptions
+    @property
+    def theme(self) -> str:
+        """As the command line names it."""
+        ...
+
+    @property
+    def zoom(self) -> int:
+        """Per cent."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """As the command line names it."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """As the command line names it."""
+        ...
+
+    @property
+    def system_prompt(self) -> str | None:
+        """Of new chats."""
+        ...
+
+    @property
+    def options(self) -> SamplingOptions:
+        """Of new chats."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +101,7 @@ class SettingsDialog(Dialog):
         self.precision.show_choice(settings.precision)
         self.prompt.show_value(settings.system_prompt)
         self.options.setText(options_in_words(settings.options))
-        self.usual.setEnabled(settings.options != SamplingOptions())
+        self.usual.setEnabled(settings.options != USUAL)
 
     @Slot(object)
     def show_model(self, info: ModelInfo | None) -> None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from PySide6.QtCore import QEvent, Qt, Slot
+from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtWidgets import QFrame, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.ui.panel_controls import Words
@@ -11,7 +11,7 @@ from app.ui.scope_panel import ScopePanel
 from app.ui.theme import UNIT, Colours
 
 PANEL_WIDTH = 76 * UNIT
-_WIDEST = 120 * UNIT
+_WIDEST = 180 * UNIT
 _LINES_WIDE = 18  # the panel's width in line heights, so that larger text finds its room
 
 
@@ -58,6 +58,12 @@ class SidePanel(QFrame):
                 words.rescale()
             self.scope.text.rescale()
 
+    def sizeHint(self) -> QSize:
+        """As wide as its text wants it; it gives way where the window is narrow."""
+        return QSize(self.maximumWidth(), super().sizeHint().height())
+
     def _fit(self) -> None:
         wanted = _LINES_WIDE * self.fontMetrics().height()
-        self.setFixedWidth(min(max(PANEL_WIDTH, wanted), _WIDEST))
+        self.setMinimumWidth(PANEL_WIDTH)
+        self.setMaximumWidth(min(max(PANEL_WIDTH, wanted), _WIDEST))
+        self.updateGeometry()

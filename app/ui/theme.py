@@ -92,6 +92,8 @@ class Appearance(QObject):
         self._choice = "system"
         self.colours = LIGHT
         self.zoom = 100  # per cent
+        if app.font() != _system_font():
+            app.setFont(_system_font())  # whatever size an earlier one left behind
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(self._on_system_changed)
 
@@ -117,14 +119,14 @@ class Appearance(QObject):
         percent = min(max(percent, ZOOMS[0]), ZOOMS[-1])
         ratio = percent / self.zoom
         self.zoom = percent
+        usual = self._app.font()
         own = [
             (widget, scaled_font(widget.font(), ratio))
             for widget in self._app.allWidgets()
             if widget.testAttribute(Qt.WidgetAttribute.WA_SetFont)
+            or not _same_size(widget.font(), usual)  # inside one that has its own
         ]
-        # Not the application's present font: that may be an already zoomed one.
-        system = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
-        self._app.setFont(scaled_font(system, percent / 100))
+        self._app.setFont(scaled_font(_system_font(), percent / 100))
         # What a style sheet has polished keeps its old font until it is polished anew.
         self._app.setStyleSheet(style_sheet(self.colours))
         for widget, font in own:
@@ -138,6 +140,14 @@ class Appearance(QObject):
     def _on_system_changed(self) -> None:
         if self._choice == "system":
             self.choose("system")
+
+
+def _same_size(one: QFont, other: QFont) -> bool:
+    return one.pointSizeF() == other.pointSizeF() and one.pixelSize() == other.pixelSize()
+
+
+def _system_font() -> QFont:
+    return QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
 
 
 def zoom_beside(percent: int, step: int) -> int:
@@ -168,6 +178,7 @@ def palette(c: Colours) -> QPalette:
         QPalette.ColorRole.AlternateBase: c.panel,
         QPalette.ColorRole.Text: c.text,
         QPalette.ColorRole.PlaceholderText: c.muted,
+        QPalette.ColorRole.Mid: c.groove,
         QPalette.ColorRole.Button: c.panel,
         QPalette.ColorRole.ButtonText: c.text,
         QPalette.ColorRole.BrightText: c.danger,
@@ -199,7 +210,7 @@ def style_sheet(c: Colours) -> str:
 #sidePanel {{ background: {c.panel}; border-left: 1px solid {c.border}; }}
 #transcriptPage, #panelPage, #panelScroll {{ background: transparent; border: none; }}
 #transcript {{ background: transparent; border: 1px solid transparent; }}
-#transcript:focus {{ border-color: {c.accent}; }}
+#transcript[tabbed="true"] {{ border-color: {c.accent}; }}
 QLabel[role="muted"] {{ color: {c.muted}; }}
 QLabel[role="danger"] {{ color: {c.danger}; }}
 
@@ -245,6 +256,7 @@ QToolButton:checked {{ background: {c.hover}; }}
 QToolButton#deviceChip {{ color: {c.muted}; border: 1px solid {c.border};
     border-radius: {2 * u}px; padding: {u // 2}px {2 * u}px; }}
 QToolButton#deviceChip:focus {{ border-color: {c.accent}; }}
+QToolButton[role="action"] {{ padding: {u}px; border-radius: {u + 2}px; }}
 QToolButton#jumpToLatest {{ background: {c.panel}; border: 1px solid {c.groove};
     border-radius: {3 * u}px; padding: {u}px {3 * u}px; }}
 QToolButton#jumpToLatest:hover {{ background: {c.hover}; }}
@@ -269,6 +281,8 @@ QProgressBar {{ background: {c.groove}; border: none; border-radius: {u // 2}px;
     max-height: {u}px; min-height: {u}px; }}
 QProgressBar::chunk {{ background: {c.accent}; border-radius: {u // 2}px; }}
 
+QProgressBar[role="danger"]::chunk {{ background: {c.danger}; }}
+
 QScrollBar:vertical {{ background: transparent; width: {3 * u}px; margin: 0; }}
 QScrollBar::handle:vertical {{ background: {c.groove}; border-radius: {u}px; min-height: {8 * u}px;
     margin: {u // 2}px; }}
@@ -280,7 +294,7 @@ QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 #sidebar {{ background: {c.panel}; border: none; border-right: 1px solid {c.border}; }}
 #chatList {{ background: transparent; border: none; outline: none; }}
 #renameField {{ background: {c.field}; color: {c.text}; border: 1px solid {c.accent};
-    border-radius: {u + 2}px; padding: 0 {u}px;
+    border-radius: {2 * u}px; padding: 0 {3 * u - 3}px;
     selection-background-color: {c.selection}; selection-color: {c.text}; }}
 #newChat {{ text-align: left; font-weight: 600; }}
 #sidebar QToolButton, #header QToolButton {{ padding: {u + 1}px {u + 2}px; }}

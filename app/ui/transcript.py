@@ -86,7 +86,7 @@ class Transcript(QAbstractScrollArea):
         """Show another conversation, from its end."""
         for message_id in list(self._views):
             self._drop(message_id)
-        self._messages = []
+        self._messages, self._heights = [], []
         self.show_messages(messages)
         self.jump_to_latest()
 

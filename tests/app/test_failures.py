@@ -128,7 +128,7 @@ def test_no_word_of_a_chat_is_in_the_log(open_window, wait_until, tmp_path):
         FakeEngine(reply_text=SECRET, reply_error=RuntimeError("shape"), error_after=2)
     )
     smoldesk.chat.submit(SECRET)
-    wait_until(lambda: smoldesk.chat.turns[0].failure)
+    wait_until(lambda: smoldesk.chat.last_reply.reply.error)
     text = (tmp_path / "log" / "smoldesk.log").read_text()
     assert "RuntimeError: shape" in text
     assert "private" not in text
@@ -144,7 +144,7 @@ def test_a_log_that_cannot_be_written_is_said_and_the_program_goes_on(
     qt_bug = explain(raised(ValueError("x")))
     assert qt_bug.details
     smoldesk.chat.submit("on?")
-    wait_until(lambda: smoldesk.chat.turns[0].finished)
+    wait_until(lambda: smoldesk.chat.last_reply.reply.reason)
 
 
 def test_a_log_that_fills_the_disk_is_no_failure_of_the_program(log, monkeypatch, capsys):

@@ -33,7 +33,7 @@ from app.ui.composer import MAX_CHARACTERS
 )
 def test_a_number_box_takes_what_is_meant_or_keeps_its_value(open_window, typed, value):
     smoldesk = open_window()
-    option = smoldesk.window.panel.top_p
+    option = smoldesk.window.panel.sampling.top_p
     option.box.setValue(0.6)
     option.box.setFocus()
     option.box.selectAll()
@@ -41,7 +41,7 @@ def test_a_number_box_takes_what_is_meant_or_keeps_its_value(open_window, typed,
     QTest.keyClick(option.box, Qt.Key.Key_Return)
     assert option.box.value() == pytest.approx(value)
     assert option.slider.value() == round(value * 100)
-    assert smoldesk.chat.options.current.top_p == pytest.approx(value)
+    assert smoldesk.chat.options.top_p == pytest.approx(value)
     assert float(option.box.text().replace(",", ".")) == pytest.approx(value)
 
 

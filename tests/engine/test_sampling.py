@@ -387,8 +387,8 @@ def test_the_picture_is_what_the_sampler_did(
     situation: tuple[np.ndarray, list[int], SamplingOptions], count: int
 ) -> None:
     found = candidates(*situation)
-    bars = explain(*situation, count=count)
-    drawn = found.ids.tolist()
+    picture = explain(*situation, count=count)
+    bars, drawn = picture.bars, found.ids.tolist()
     assert [bar.id for bar in bars if bar.cut_by is None] == drawn[:count]
     after = dict(zip(drawn, found.probabilities.tolist(), strict=True))
     assert all(bar.final == after.get(bar.id, 0.0) for bar in bars)
@@ -396,18 +396,23 @@ def test_the_picture_is_what_the_sampler_did(
     before = [bar.probability for bar in bars]
     assert before == sorted(before, reverse=True)
     assert sum(before) <= 1 + 1e-5
+    assert picture.kept == len(drawn)
+    assert sum(bar.final for bar in bars) + picture.unseen == pytest.approx(1, abs=1e-5)
+    everything = explain(*situation, count=len(situation[0])).bars
+    cut = sum(bar.probability for bar in everything if bar.cut_by is not None)
+    assert picture.left_out == pytest.approx(cut, abs=1e-4)
 
 
 class TestPicture:
     def test_names_the_stage_that_cut_each_token(self) -> None:
         shares = [0.4, 0.3, 0.15, 0.1, 0.05]
-        bars = explain(logits_of(shares), [], options(top_k=4, top_p=0.85, min_p=0.6), count=5)
+        bars = explain(logits_of(shares), [], options(top_k=4, top_p=0.85, min_p=0.6), count=5).bars
         assert [bar.cut_by for bar in bars] == [None, None, "min_p", "top_p", "top_k"]
         assert [bar.probability for bar in bars] == pytest.approx(shares)
         assert [bar.final for bar in bars] == pytest.approx([4 / 7, 3 / 7, 0, 0, 0])
 
     def test_shows_what_a_greedy_choice_passed_over(self) -> None:
-        bars = explain(logits_of([0.3, 0.7]), [], options(temperature=0.0), count=2)
+        bars = explain(logits_of([0.3, 0.7]), [], options(temperature=0.0), count=2).bars
         assert [(bar.id, bar.cut_by, bar.final) for bar in bars] == [
             (1, None, 1.0),
             (0, "temperature", 0.0),
@@ -416,12 +421,26 @@ class TestPicture:
 
     def test_shows_probabilities_before_a_temperature_that_comes_last(self) -> None:
         chosen = options(temperature=2.0, temperature_last=True)
-        bars = explain(logits_of([0.8, 0.2]), [], chosen, count=2)
+        bars = explain(logits_of([0.8, 0.2]), [], chosen, count=2).bars
         assert [bar.probability for bar in bars] == pytest.approx([0.8, 0.2])
         assert [bar.final for bar in bars] == pytest.approx([2 / 3, 1 / 3])
 
+    def test_counts_what_is_kept_left_out_and_not_shown(self) -> None:
+        shares = [0.4, 0.3, 0.15, 0.1, 0.05]
+        picture = explain(logits_of(shares), [], options(top_k=4), count=2)
+        assert len(picture.bars) == 2
+        assert picture.kept == 4
+        assert picture.left_out == pytest.approx(0.05, abs=1e-6)
+        assert picture.unseen == pytest.approx(0.25 / 0.95)
+
+    def test_leaves_nothing_out_when_nothing_is_cut(self) -> None:
+        picture = explain(logits_of(HALVES), [], options(), count=9)
+        assert picture.kept == len(HALVES)
+        assert picture.left_out == pytest.approx(0, abs=1e-6)
+        assert picture.unseen == 0
+
     def test_leaves_out_impossible_tokens(self) -> None:
-        bars = explain(logits_of([0.5, 0.0, 0.5]), [], options(), count=3)
+        bars = explain(logits_of([0.5, 0.0, 0.5]), [], options(), count=3).bars
         assert [bar.id for bar in bars] == [0, 2]
 
 
