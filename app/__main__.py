@@ -35,9 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     from app import bootstrap, failures
+    from app.program import Start
     from engine.places import config_dir, data_dir, log_dir
 
-    start = bootstrap.Start(
+    start = Start(
         data_dir=data_dir(),
         config_dir=config_dir(),
         log_dir=log_dir(),

@@ -13,7 +13,8 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication
 
-from app.bootstrap import Smoldesk, Start, run
+from app.bootstrap import run
+from app.program import Smoldesk, Start
 from app.ui.states import Failure, ModelInfo, ReplyStatus, ShownMessage
 
 QUESTION = "What is the capital of France?"

@@ -5,13 +5,13 @@
 import time
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Slot
-from PySide6.QtGui import QPaintEvent
+from PySide6.QtGui import QFontMetrics, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.ui.bar_rows import COUNT, BarRows, rows_of
 from app.ui.panel_controls import heading, hint
 from app.ui.states import NextToken
-from app.ui.theme import UNIT, Colours
+from app.ui.theme import UNIT, Colours, scaled_font
 from app.ui.token_text import percent, visible
 from app.ui.wording import whole
 from engine.events import Picture
@@ -84,7 +84,6 @@ class NextTokenBars(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         """Another size of the text."""
         if event.type() == QEvent.Type.FontChange:
-            self.line.rescale()
             self._keep_room()
         super().changeEvent(event)
 
@@ -139,4 +138,4 @@ class NextTokenBars(QWidget):
 
     def _keep_room(self) -> None:
         # Two lines from the start: nothing below it moves while a reply streams.
-        self.line.setMinimumHeight(2 * self.line.fontMetrics().lineSpacing())
+        self.line.setMinimumHeight(2 * QFontMetrics(scaled_font(self.font(), 0.9)).lineSpacing())

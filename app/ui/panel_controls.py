@@ -6,7 +6,6 @@ from PySide6.QtCore import QModelIndex, QPointF, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QApplication,
     QCheckBox,
     QComboBox,
     QFrame,
@@ -254,16 +253,8 @@ class Words(QLabel):
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
         self.setProperty("role", role)
-        self._scale = scale
-        self._weight = QFont.Weight.DemiBold if bold else QFont.Weight.Normal
-        self._set_font()
-
-    def rescale(self) -> None:
-        """Another size of the window’s text: Qt tells only those without a font of their own."""
-        self._set_font()
-
-    def _set_font(self) -> None:
-        self.setFont(scaled_font(QApplication.font(), self._scale, weight=self._weight))
+        weight = QFont.Weight.DemiBold if bold else QFont.Weight.Normal
+        self.setFont(scaled_font(self.font(), scale, weight=weight))
 
 
 class Trouble(Words):

@@ -14,7 +14,6 @@ from PySide6.QtGui import (
     QTextCharFormat,
 )
 from PySide6.QtWidgets import (
-    QApplication,
     QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
@@ -131,9 +130,9 @@ class ModelFacts(QWidget):
             line.setText(words[number] if number < len(words) else "")
 
 
-def fixed_font() -> QFont:
-    """The system's font of equal widths, as large as the window's text."""
-    font = scaled_font(QApplication.font(), 0.95)
+def fixed_font(base: QFont) -> QFont:
+    """The system's font of equal widths, about as large as `base`."""
+    font = scaled_font(base, 0.95)
     font.setFamilies(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).families())
     font.setStyleHint(QFont.StyleHint.Monospace)
     font.setFixedPitch(True)
@@ -154,7 +153,7 @@ class PromptView(QPlainTextEdit):
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self._tokens = _ControlTokens(self.document())
-        self.rescale()
+        self.setFont(fixed_font(self.font()))
 
     def show_text(self, text: str) -> None:
         """Show `text` as it is; the place that was scrolled to stays where it can."""
@@ -171,10 +170,6 @@ class PromptView(QPlainTextEdit):
         """Mark control tokens in the theme's colour."""
         self._tokens.look.setForeground(QColor(colours.accent))
         self._tokens.rehighlight()
-
-    def rescale(self) -> None:
-        """Follow the size of the window’s text."""
-        self.setFont(fixed_font())
 
 
 class _ControlTokens(QSyntaxHighlighter):

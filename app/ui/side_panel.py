@@ -5,7 +5,6 @@
 from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtWidgets import QFrame, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.ui.panel_controls import Words
 from app.ui.sampling_panel import SamplingPanel
 from app.ui.scope_panel import ScopePanel
 from app.ui.theme import UNIT, Colours
@@ -54,9 +53,6 @@ class SidePanel(QFrame):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit()
-            for words in self.findChildren(Words):
-                words.rescale()
-            self.scope.text.rescale()
 
     def sizeHint(self) -> QSize:
         """As wide as its text wants it; it gives way where the window is narrow."""

@@ -14,7 +14,7 @@ from fake_engine import FakeEngine
 from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
-from app.bootstrap import Smoldesk, Start
+from app.program import Smoldesk, Start
 
 # Word for word; whatever else Qt says fails the test that made it say so.
 ALLOWED_MESSAGES = {

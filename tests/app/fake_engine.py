@@ -182,7 +182,8 @@ def main() -> int:
         if chosen.reply_error
         else None,
     )
-    from app.bootstrap import Start, run
+    from app.bootstrap import run
+    from app.program import Start
     from app.ui.states import ChatState
 
     def begin(app, smoldesk):

@@ -1,6 +1,7 @@
 """Markdown on screen: whatever the pieces it comes in, the same document; nothing is ever lost."""
 
 import string
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
@@ -82,7 +83,7 @@ def views(qt_app):
 
 def cut(text: str, cuts: list[int]) -> list[str]:
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    return [text[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(places)]
 
 
 @settings(max_examples=300)

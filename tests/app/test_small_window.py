@@ -16,7 +16,12 @@ def test_in_a_narrow_window_the_panel_takes_the_place_of_the_conversation(open_w
     pause(50)
     assert not window.composer.isVisible()
     assert window.width() == window.minimumWidth()
-    for widget in (panel, panel.sampling.top_p.box, panel.sampling.top_p.slider, window.header.panel):
+    for widget in (
+        panel,
+        panel.sampling.top_p.box,
+        panel.sampling.top_p.slider,
+        window.header.panel,
+    ):
         left = widget.mapTo(window, QPoint(0, 0)).x()
         assert left >= 0
         assert left + widget.width() <= window.width()

@@ -32,7 +32,8 @@ def main() -> int:
     chosen = parser.parse_args()
     if not chosen.on_screen:
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    from app.bootstrap import Start, run
+    from app.bootstrap import run
+    from app.program import Start
 
     with tempfile.TemporaryDirectory() as folder:
         start = Start(Path(folder), Path(folder), model=chosen.model)

@@ -1,0 +1,368 @@
+"""The running program: what there is, and how it is wired together, top to bottom."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import (
+    QCoreApplication,
+    QObject,
+    Qt,
+    QThread,
+    QTimer,
+    Signal,
+    Slot,
+)
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from app import failures
+from app.chat_controller import ChatController, OpenedChat
+from app.chat_library import ChatLibrary
+from app.chat_list_controller import ChatListController
+from app.instance import RaiseServer
+from app.look_ahead import LookAhead
+from app.model_controller import ModelController
+from app.reply_recorder import ReplyRecorder
+from app.scheduler import Scheduler
+from app.settings import Settings, SettingsFile, read_geometry, write_geometry
+from app.settings_controller import SettingsController
+from app.store.chats import ChatStore
+from app.token_counter import TokenCounter
+from app.ui.icons import window_icon
+from app.ui.main_window import MainWindow
+from app.ui.settings_dialog import Place
+from app.ui.states import Failure, ModelInfo, ModelState
+from app.ui.theme import Appearance
+from app.worker import EngineOpener, EngineWorker, Look
+from engine.places import models_dir
+
+PATIENCE = 1500  # ms that what still runs gets to end by itself when the program quits
+
+UNSEEN = 1000  # ms after which a window that was not drawn no longer keeps the model waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the command line and the system decided; None leaves a choice to the settings."""
+
+    data_dir: Path
+    config_dir: Path
+    log_dir: Path
+    single: bool = False  # a second start with the same data only brings the first one forward
+    model: str | None = None
+    device: str | None = None
+    precision: str | None = None
+    theme: str | None = None
+
+
+class Smoldesk(QObject):
+    """The running program: owns the window, the controllers, the store and the threads."""
+
+    def __init__(self, app: QApplication, start: Start, *, opener: EngineOpener) -> None:
+        super().__init__(app)
+        self._start = start
+        self.reporter = failures.FailureReporter(self)
+        log_problem = failures.open_log(start.log_dir)
+        self.reporter.install()
+
+        self.appearance = Appearance(app)
+        self.preferences = SettingsController(
+            SettingsFile(start.config_dir), self.appearance, _places(start), self
+        )
+        settings = self.preferences.settings
+        self.store = ChatStore(start.data_dir / "chats.db", on_problem=self._store_failed.emit)
+        self.scheduler = Scheduler(self)
+        library = ChatLibrary(self.store, self.preferences.new_chat_defaults)
+        self.recorder = ReplyRecorder(library, self.scheduler, parent=self)
+        self.look = LookAhead(self.scheduler, parent=self)
+        self.chats = ChatListController(library, self.scheduler, self.recorder, parent=self)
+        self.chat = ChatController(
+            self.chats, self.scheduler, self.recorder, self.look, parent=self
+        )
+        self.model = ModelController(
+            start.model,
+            start.device or os.environ.get("SMOLDESK_DEVICE") or settings.device,
+            start.precision or os.environ.get("SMOLDESK_PRECISION") or settings.precision,
+            parent=self,
+        )
+        self.worker = EngineWorker(opener)
+        self.thread_ = _thread("engine", self.worker, self)
+        self.counter = TokenCounter()
+        self.counting = _thread("counter", self.counter, self)
+        app.setWindowIcon(window_icon())
+        self.window = MainWindow()
+        self._server: RaiseServer | None = None
+        self._connect_engine()
+        self._connect_chats()
+        self._connect_views()
+        self._connect_settings()
+        self.preferences.apply(theme=start.theme)
+        self._show_settings(settings)
+        self.chats.begin(settings.open_chat)
+        for problem in (self.preferences.problem, log_problem, self.store.problem):
+            if problem is not None:
+                self.window.tell(problem)
+
+    _store_failed = Signal(object)  # Failure, from the thread that writes
+
+    def show(self) -> None:
+        """Show the window; the engine starts once it is on screen."""
+        self.window.restore(read_geometry(self._start.config_dir))
+        self.window.show()
+        QTimer.singleShot(UNSEEN, self._load_unseen)
+
+    @Slot()
+    def _load_unseen(self) -> None:
+        """Should the window not be drawn (a locked screen), the model is loaded all the same."""
+        if self.model.state is ModelState.NONE:
+            self.model.load()
+
+    def end(self) -> bool:
+        """Stop all that runs and keep all that was said.
+
+        False if something that cannot be interrupted still runs then.
+        """
+        self._remember_open_chat()
+        self.preferences.save_pending()
+        self.model.cancel()
+        self.scheduler.cancel()
+        for thread in (self.thread_, self.counting):
+            thread.quit()
+        ended = all(
+            not thread.isRunning() or thread.wait(PATIENCE)
+            for thread in (self.counting, self.thread_)
+        )
+        QCoreApplication.sendPostedEvents()  # the last words of a reply may still be on their way
+        self.chat.save()
+        self.recorder.save()
+        kept = self.store.close(PATIENCE / 1000)
+        if self._server is not None:
+            self._server.close()
+        self.reporter.uninstall()
+        failures.close_log()
+        return ended and kept
+
+    def _connect_engine(self) -> None:
+        """Window's thread <-> other threads; every receiver is a slot of its own thread."""
+        queued = Qt.ConnectionType.QueuedConnection
+        worker, model, scheduler = self.worker, self.model, self.scheduler
+        model.load_requested.connect(worker.work, queued)
+        scheduler.reply_requested.connect(worker.work, queued)
+        scheduler.look_requested.connect(worker.work, queued)
+        worker.loading_progressed.connect(model.on_progressed, queued)
+        worker.engine_loaded.connect(model.on_loaded, queued)
+        worker.loading_stopped.connect(model.on_stopped, queued)
+        worker.loading_failed.connect(model.on_failed, queued)
+        worker.prompt_progressed.connect(scheduler.on_prompt_progressed, queued)
+        worker.reply_grew.connect(scheduler.on_grew, queued)
+        worker.reply_ended.connect(scheduler.on_ended, queued)
+        worker.reply_failed.connect(scheduler.on_failed, queued)
+        worker.looked.connect(self.look.on_looked, queued)
+        worker.counting_changed.connect(self.counter.set_counting, queued)
+        self.counter.counted.connect(self.window.status.gauge.set_draft, queued)
+        self._store_failed.connect(self._on_store_failed, queued)
+        self.thread_.start()
+        self.counting.start(QThread.Priority.LowPriority)
+
+    def _connect_chats(self) -> None:
+        """The chat controller <-> the views, all on the window's thread."""
+        window, chat, chats = self.window, self.chat, self.chats
+        sidebar, transcript, composer = window.sidebar, window.transcript, window.composer
+        for bar in (sidebar, window.header):
+            bar.new_chat_requested.connect(chats.new_chat)
+        sidebar.chat_chosen.connect(chats.open_chat)
+        sidebar.rename_requested.connect(chats.rename)
+        sidebar.delete_requested.connect(chats.delete)
+        chats.chats_changed.connect(sidebar.show_chats)
+        chat.chat_opened.connect(self._on_chat_opened)
+        chats.chat_deleted.connect(self._on_chat_deleted)
+
+        composer.submitted.connect(chat.submit)
+        composer.draft_changed.connect(chat.keep_draft)
+        composer.count_requested.connect(self.counter.request)
+        composer.edit_last_requested.connect(chat.edit_last)
+        window.stop_requested.connect(chat.stop)
+        chat.text_returned.connect(composer.show_text)
+        chat.editing_changed.connect(composer.set_editing)
+        chat.state_changed.connect(composer.set_state)
+
+        transcript.example_chosen.connect(chat.submit)
+        transcript.regenerate_requested.connect(chat.regenerate)
+        transcript.continue_requested.connect(chat.go_on)
+        transcript.edit_requested.connect(chat.edit)
+        transcript.version_requested.connect(chat.show_version)
+        chat.messages_changed.connect(transcript.show_messages)
+        chat.reply_grew.connect(transcript.append_reply)
+        chat.reply_ended.connect(transcript.announce)
+
+        status, sampling, scope = window.status, window.panel.sampling, window.panel.scope
+        chat.state_changed.connect(status.set_chat_state)
+        chat.prompt_progressed.connect(status.show_reading)
+        chat.reply_grew.connect(status.show_growth)
+        chat.used_tokens_changed.connect(status.gauge.set_used)
+        sampling.options_changed.connect(chat.change_options)
+        sampling.system_prompt_changed.connect(chat.change_system_prompt)
+        chat.next_token_changed.connect(sampling.show_next_token)
+        chat.seed_changed.connect(sampling.show_last_seed)
+        scope.prompt_wanted.connect(self.look.again)
+        chat.prompt_changed.connect(self._on_prompt_changed)
+
+    def _connect_views(self) -> None:
+        """The model controller and what is left <-> the views."""
+        window, model, preferences = self.window, self.model, self.preferences
+        window.first_painted.connect(model.load)
+        window.first_painted.connect(self._listen)
+        window.load_requested.connect(model.load)
+        self.scheduler.model_needed.connect(model.load)
+        model.state_changed.connect(window.status.set_model_state)
+        model.progressed.connect(window.status.show_loading)
+        model.load_requested.connect(window.forget_no_model)
+        model.became_ready.connect(window.header.show_model)
+        model.became_ready.connect(window.panel.scope.show_model)
+        model.became_ready.connect(preferences.on_model_ready)
+        model.became_ready.connect(self._on_model_ready)
+        model.failed.connect(self._on_model_failed)
+        self.reporter.bug_found.connect(window.show_bug)
+        window.closed.connect(self._on_closed)
+        window.key_pressed.connect(self._on_key)
+
+    def _connect_settings(self) -> None:
+        """The settings <-> the views."""
+        window, preferences = self.window, self.preferences
+        self.appearance.changed.connect(window.recolour)
+        preferences.failed.connect(window.tell)
+        preferences.changed.connect(self._on_settings_changed)
+        sampling = window.panel.sampling
+        sampling.presets_changed.connect(lambda own: preferences.change(presets=own))
+        sampling.default_requested.connect(self._on_default_requested)
+        for bar in (window.sidebar, window.header):
+            bar.settings_requested.connect(lambda: preferences.show_settings(window))
+        window.sidebar.keys_requested.connect(lambda: preferences.show_keys(window))
+        window.sidebar.about_requested.connect(lambda: preferences.show_about(window))
+        window.bars_chosen.connect(self._on_bars_chosen)
+        window.header.panel_toggled.connect(self.look.set_wanted)
+
+    def _show_settings(self, settings: Settings) -> None:
+        sampling = self.window.panel.sampling
+        sampling.show_presets(settings.presets)
+        sampling.set_usual(settings.options)
+        self.window.show_bars(sidebar=settings.sidebar_shown, panel=settings.panel_shown)
+        self.look.wanted = settings.panel_shown
+
+    @Slot(object)
+    def _on_settings_changed(self, settings: Settings) -> None:
+        self.window.panel.sampling.set_usual(settings.options)
+
+    @Slot()
+    def _on_default_requested(self) -> None:
+        chat = self.chat
+        system_prompt = chat.conversation.chat.system_prompt
+        self.preferences.change(options=chat.options, system_prompt=system_prompt)
+
+    @Slot(bool, bool)
+    def _on_bars_chosen(self, sidebar: bool, panel: bool) -> None:
+        self.preferences.change(sidebar_shown=sidebar, panel_shown=panel)
+
+    @Slot(object)
+    def _on_chat_opened(self, opened: OpenedChat) -> None:
+        window = self.window
+        window.sidebar.select_chat(opened.id)
+        window.composer.show_text(opened.draft)
+        window.transcript.show_conversation(opened.messages)
+        window.panel.sampling.show_options(opened.options)
+        window.panel.sampling.show_system_prompt(opened.system_prompt)
+
+    @Slot(int, str)
+    def _on_chat_deleted(self, chat_id: int, title: str) -> None:
+        self.window.tell_deleted(title, lambda: self.chats.restore(chat_id))
+
+    @Slot(object)
+    def _on_prompt_changed(self, look: Look | None) -> None:
+        scope = self.window.panel.scope
+        if look is None:
+            scope.show_no_prompt()
+        else:
+            scope.show_prompt(look.prompt, look.tokens)
+
+    @Slot(object)
+    def _on_model_ready(self, info: ModelInfo) -> None:
+        self.window.status.gauge.set_limit(info.context_length)
+        self.recorder.on_model_ready(info)
+        self.scheduler.on_model_ready()
+        self.look.again()
+
+    @Slot(object)
+    def _on_model_failed(self, failure: Failure) -> None:
+        if self.scheduler.waiting:
+            self.scheduler.on_model_failed(failure)  # said where the reply should have been
+        else:
+            self.window.tell_no_model(failure)
+
+    @Slot(object)
+    def _on_store_failed(self, failure: Failure) -> None:
+        self.window.tell_not_kept(failure)
+
+    @Slot(str)
+    def _on_key(self, name: str) -> None:
+        """What a key does that is neither the window's own nor a view's."""
+        chat, chats = self.chat, self.chats
+        window, preferences = self.window, self.preferences
+        last = chat.last_reply
+        actions: dict[str, Callable[[], object]] = {
+            "new_chat": window.header.new_chat.click,
+            "settings": lambda: preferences.show_settings(window),
+            "keys": lambda: preferences.show_keys(window),
+            "help": lambda: preferences.show_keys(window),
+            "previous_chat": lambda: chats.open_neighbour(-1),
+            "next_chat": lambda: chats.open_neighbour(1),
+            "zoom_in": lambda: preferences.zoom_by(1),
+            "zoom_out": lambda: preferences.zoom_by(-1),
+            "zoom_reset": lambda: preferences.zoom_by(0),
+        }
+        if last is not None:
+            actions |= {
+                "regenerate": lambda: chat.regenerate(last.id),
+                "continue_reply": lambda: chat.go_on(last.id),
+                "previous_version": lambda: chat.show_version(last.id, -1),
+                "next_version": lambda: chat.show_version(last.id, 1),
+                "copy_reply": lambda: QGuiApplication.clipboard().setText(last.content),
+            }
+        actions.get(name, lambda: None)()
+        if name.endswith("_chat"):
+            window.composer.setFocus()
+
+    @Slot()
+    def _listen(self) -> None:
+        """Hear of later starts with the same data: they bring this window forward."""
+        if self._start.single and self._server is None:
+            self._server = RaiseServer(self._start.data_dir, self)
+            self._server.raise_requested.connect(self.window.come_forward)
+
+    @Slot(bytes)
+    def _on_closed(self, geometry: bytes) -> None:
+        write_geometry(self._start.config_dir, geometry)
+
+    def _remember_open_chat(self) -> None:
+        conversation = self.chat.conversation
+        open_chat = conversation.chat.id if conversation.kept else None
+        if open_chat != self.preferences.settings.open_chat:
+            self.preferences.change(open_chat=open_chat)
+
+
+def _thread(name: str, inhabitant: QObject, parent: QObject) -> QThread:
+    thread = QThread(parent)
+    thread.setObjectName(name)
+    inhabitant.moveToThread(thread)
+    return thread
+
+
+def _places(start: Start) -> tuple[Place, ...]:
+    translate = QCoreApplication.translate
+    return (
+        Place(translate("places", "Chats"), str(start.data_dir)),
+        Place(translate("places", "Models"), str(models_dir())),
+        Place(translate("places", "Settings"), str(start.config_dir)),
+        Place(translate("places", "Log"), str(start.log_dir)),
+    )
