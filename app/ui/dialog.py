@@ -25,6 +25,8 @@ class Dialog(QDialog):
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._characters = 0
+        self._later = QTimer(self, singleShot=True, interval=0)  # a child: it ends with the dialog
+        self._later.timeout.connect(self._fit_again)
         self.setWindowTitle(title)
         self.setWindowFlag(Qt.WindowType.WindowContextHelpButtonHint, False)
         page = QWidget(objectName="dialogPage")
@@ -82,7 +84,7 @@ class Dialog(QDialog):
         """Larger text needs a larger dialog."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange and self._characters:
-            QTimer.singleShot(0, self._fit_again)  # once all that is in it has the new font
+            self._later.start()  # once all that is in it has the new font
 
     @Slot()
     def _fit_again(self) -> None:

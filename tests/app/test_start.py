@@ -102,7 +102,7 @@ def test_the_self_test_drives_the_real_window_with_the_real_model(default_model_
     assert told["ok"] is True
     assert set(told) == {
         *("ok", "window_ms", "model_ready_ms", "ttft_ms", "tokens_per_s"),
-        *("device", "precision", "reply"),
+        *("device", "precision", "reply", "chats"),
     }
     assert told["window_ms"] < told["model_ready_ms"]
     assert told["reply"].strip()

@@ -310,7 +310,7 @@ def test_a_reply_goes_on_while_another_chat_is_open(open_window, wait_until):
     assert activity(sidebar, second) is Activity.WAITING
     wait_until(lambda: activity(sidebar, first) is Activity.UNREAD)
     wait_until(lambda: answered(smoldesk))
-    smoldesk.chat.open_chat(first)
+    smoldesk.chats.open_chat(first)
     assert activity(sidebar, first) is Activity.QUIET
     assert last_view(smoldesk).text.text().split() == ["word"] * 300
     assert [m.content for m in engine.prompts[1]] == ["second"]
