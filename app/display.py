@@ -22,7 +22,7 @@ def display_problem(environ: Mapping[str, str] = os.environ) -> str | None:
         return None
     asked = [name.partition(":")[0] for name in environ.get("QT_QPA_PLATFORM", "").split(";")]
     if any(asked) and not any(name.startswith(("xcb", "wayland")) for name in asked):
-        return None
+        return _unknown_platform(asked)
     wayland = environ.get("WAYLAND_DISPLAY") and "xcb" not in asked
     if wayland and _wayland_answers(environ):
         return None
@@ -34,6 +34,20 @@ def display_problem(environ: Mapping[str, str] = os.environ) -> str | None:
     if not _x11_answers():
         return f"The screen {environ['DISPLAY']} cannot be reached. {_OTHER_WAY}"
     return None
+
+
+def _unknown_platform(asked: list[str]) -> str | None:
+    """Qt ends the program without a word if it has none of the plugins that were asked for."""
+    folder = _platform_plugins()
+    if folder is None or not folder.is_dir():
+        return None
+    known = sorted(path.stem.removeprefix("libq") for path in folder.glob("libq*.so"))
+    if not known or any(name in known for name in asked):
+        return None
+    return (
+        f"QT_QPA_PLATFORM asks for {';'.join(asked)}, which is not among {', '.join(known)}. "
+        "Unset it, or choose one of these."
+    )
 
 
 def missing_library_sentence(message: str) -> str:
@@ -65,18 +79,22 @@ def _wayland_answers(environ: Mapping[str, str]) -> bool:
 
 def _missing_library() -> str:
     """The loader's complaint about Qt's plugin for X11, or nothing."""
-    spec = find_spec("PySide6")  # finds, without importing
-    if spec is None or not spec.submodule_search_locations:
-        return ""
-    package = Path(spec.submodule_search_locations[0])
-    plugin = package / "Qt" / "plugins" / "platforms" / "libqxcb.so"
-    if not plugin.is_file():
+    folder = _platform_plugins()
+    plugin = folder / "libqxcb.so" if folder is not None else None
+    if plugin is None or not plugin.is_file():
         return ""  # another way of packing Qt, where this cannot be known
     try:
         ctypes.CDLL(str(plugin))
     except OSError as error:
         return str(error)
     return ""
+
+
+def _platform_plugins() -> Path | None:
+    spec = find_spec("PySide6")  # finds, without importing
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "Qt" / "plugins" / "platforms"
 
 
 def _x11_answers() -> bool:

@@ -32,8 +32,7 @@ from app.store.chats import ChatStore
 from app.token_counter import TokenCounter
 from app.ui.icons import window_icon
 from app.ui.main_window import MainWindow
-from app.ui.settings_dialog import Place
-from app.ui.states import Failure, ModelInfo, ModelState
+from app.ui.states import Failure, ModelInfo, ModelState, Place
 from app.ui.theme import Appearance
 from app.worker import EngineOpener, EngineWorker, Look
 from engine.places import models_dir
@@ -65,7 +64,6 @@ class Smoldesk(QObject):
         self._start = start
         self.reporter = failures.FailureReporter(self)
         log_problem = failures.open_log(start.log_dir)
-        self.reporter.install()
 
         self.appearance = Appearance(app)
         self.preferences = SettingsController(
@@ -104,6 +102,7 @@ class Smoldesk(QObject):
         for problem in (self.preferences.problem, log_problem, self.store.problem):
             if problem is not None:
                 self.window.tell(problem)
+        self.reporter.install()  # from here on there is a window that can tell of a bug
 
     _store_failed = Signal(object)  # Failure, from the thread that writes
 
@@ -124,7 +123,6 @@ class Smoldesk(QObject):
 
         False if something that cannot be interrupted still runs then.
         """
-        self._remember_open_chat()
         self.preferences.save_pending()
         self.model.cancel()
         self.scheduler.cancel()
@@ -176,6 +174,7 @@ class Smoldesk(QObject):
         sidebar.rename_requested.connect(chats.rename)
         sidebar.delete_requested.connect(chats.delete)
         chats.chats_changed.connect(sidebar.show_chats)
+        chats.chats_changed.connect(self._remember_open_chat)
         chat.chat_opened.connect(self._on_chat_opened)
         chats.chat_deleted.connect(self._on_chat_deleted)
 
@@ -344,11 +343,13 @@ class Smoldesk(QObject):
     def _on_closed(self, geometry: bytes) -> None:
         write_geometry(self._start.config_dir, geometry)
 
+    @Slot()
     def _remember_open_chat(self) -> None:
         conversation = self.chat.conversation
         open_chat = conversation.chat.id if conversation.kept else None
         if open_chat != self.preferences.settings.open_chat:
             self.preferences.change(open_chat=open_chat)
+            self.preferences.save()  # now: after a crash it is to be open again
 
 
 def _thread(name: str, inhabitant: QObject, parent: QObject) -> QThread:

@@ -8,11 +8,8 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtWidgets import QDialog, QWidget
 
 from app.settings import SettingsFile
-from app.ui.about_dialog import AboutDialog
-from app.ui.keys_dialog import KeysDialog
 from app.ui.presets import USUAL
-from app.ui.settings_dialog import Place, SettingsDialog
-from app.ui.states import ModelInfo
+from app.ui.states import ModelInfo, Place
 from app.ui.theme import Appearance, zoom_beside
 from engine.options import SamplingOptions
 
@@ -20,9 +17,14 @@ _SAVE_AFTER = 400  # ms of rest
 
 
 class SettingsController(QObject):
-    """Owns the settings: every change acts at once and is soon on disk."""
+    """Owns the settings: every change acts at once and is soon on disk.
+
+    The dialogs are imported when they are first opened: that takes longer than a tenth of what the
+    window has to be on screen.
+    """
 
     changed = Signal(object)  # Settings
+    model_changed = Signal(object)  # ModelInfo
     failed = Signal(object)  # Failure: they cannot be saved; said once
 
     def __init__(
@@ -75,8 +77,7 @@ class SettingsController(QObject):
     def on_model_ready(self, info: ModelInfo) -> None:
         """Which model is in use, for the dialogs."""
         self._model = info
-        if isinstance(self._dialog, SettingsDialog):
-            self._dialog.show_model(info)
+        self.model_changed.emit(info)
 
     @Slot(str)
     def choose_theme(self, theme: str) -> None:
@@ -97,6 +98,8 @@ class SettingsController(QObject):
 
     def show_settings(self, window: QWidget) -> None:
         """Open the settings."""
+        from app.ui.settings_dialog import SettingsDialog
+
         shown = replace(self.settings, theme=self._theme)
         dialog = SettingsDialog(shown, self._model, self._places, window)
         dialog.recolour(self._appearance.colours)
@@ -107,15 +110,20 @@ class SettingsController(QObject):
         dialog.system_prompt_changed.connect(lambda text: self.change(system_prompt=text))
         dialog.usual_options_requested.connect(lambda: self.change(options=USUAL))
         self.changed.connect(dialog.show_settings)
+        self.model_changed.connect(dialog.show_model)
         self._appearance.changed.connect(dialog.recolour)
         self._open(lambda: dialog)
 
     def show_keys(self, window: QWidget) -> None:
         """Open the list of keys."""
+        from app.ui.keys_dialog import KeysDialog
+
         self._open(lambda: KeysDialog(window))
 
     def show_about(self, window: QWidget) -> None:
         """Open what there is to say about the program."""
+        from app.ui.about_dialog import AboutDialog
+
         self._open(lambda: AboutDialog(self._model, window))
 
     def _open(self, make: Callable[[], QDialog]) -> None:

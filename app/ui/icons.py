@@ -1,24 +1,48 @@
 """Icons drawn from SVG in the colour of the theme, sharp at every scale and every size of text."""
 
-from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QIcon, QPainter, QPixmap
+from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QIcon, QIconEngine, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from app.assets import asset
 
-SIZE = 20  # px
-_SCALES = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)
+_DISABLED = 0.4  # opacity
 
 
 def icon(name: str, colour: str) -> QIcon:
     """`assets/icons/<name>.svg` with its `currentColor` replaced by `colour`."""
     svg = asset(f"icons/{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
-    renderer = QSvgRenderer(QByteArray(svg.encode()))
-    result = QIcon()
-    for scale in _SCALES:
-        # Without a scale of their own: Qt prefers one of the screen's scale to one large enough.
-        result.addPixmap(_drawn(renderer, round(SIZE * scale)))
-    return result
+    return QIcon(_SvgEngine(svg.encode()))
+
+
+class _SvgEngine(QIconEngine):
+    """Draws when it is asked to, in the size it is asked for: most icons are seen in one."""
+
+    def __init__(self, svg: bytes) -> None:
+        super().__init__()
+        self._svg = svg
+        self._renderer: QSvgRenderer | None = None
+
+    def paint(self, painter: QPainter, rect: QRect, mode: QIcon.Mode, _state: QIcon.State) -> None:
+        """Draw into that place."""
+        if self._renderer is None:
+            self._renderer = QSvgRenderer(QByteArray(self._svg))
+        if mode == QIcon.Mode.Disabled:
+            painter.setOpacity(_DISABLED)
+        self._renderer.render(painter, QRectF(rect))
+
+    def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
+        """A picture of that many pixels."""
+        picture = QPixmap(size)
+        picture.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(picture)
+        self.paint(painter, picture.rect(), mode, state)
+        painter.end()
+        return picture
+
+    def clone(self) -> QIconEngine:
+        """Another one of the same."""
+        return _SvgEngine(self._svg)
 
 
 def icon_size(font: QFont) -> QSize:

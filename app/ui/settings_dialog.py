@@ -2,7 +2,6 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from PySide6.QtCore import QEvent, Signal, Slot
@@ -14,7 +13,7 @@ from app.ui.dialog import Card, Dialog, plain_label
 from app.ui.folder_row import FolderRow
 from app.ui.icons import icon, icon_size
 from app.ui.presets import USUAL
-from app.ui.states import ModelInfo
+from app.ui.states import ModelInfo, Place
 from app.ui.system_prompt import SystemPrompt
 from app.ui.theme import UNIT, ZOOMS, Colours, zoom_beside
 from app.ui.wording import decimal, precision_explained, where_it_runs, whole
@@ -55,14 +54,6 @@ class ShownSettings(Protocol):
     def options(self) -> SamplingOptions:
         """Of new chats."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something lies on this computer."""
-
-    name: str
-    path: str
 
 
 class SettingsDialog(Dialog):

@@ -110,6 +110,14 @@ class ShownMessage:
     versions: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something lies on this computer."""
+
+    name: str
+    path: str
+
+
 class NextToken(Protocol):
     """One step of the model, kept so that it can be looked at under other options.
 

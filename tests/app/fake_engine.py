@@ -165,6 +165,9 @@ def main() -> int:
     parser.add_argument("--reply-error", action="store_true")
     parser.add_argument("--ask")
     parser.add_argument("--say-when", choices=("window", "reading", "decoding"))
+    parser.add_argument(
+        "--say-growth", action="store_true", help="time and length of what is shown"
+    )
     parser.add_argument("--close", action="store_true", help="close the window at that moment")
     chosen = parser.parse_args()
     text = DEFAULT_REPLY if chosen.reply is None else chosen.reply
@@ -196,6 +199,18 @@ def main() -> int:
         moments = {ChatState.READING: "reading", ChatState.ANSWERING: "decoding"}
         smoldesk.window.first_painted.connect(lambda: happened("window"))
         smoldesk.chat.state_changed.connect(lambda state: happened(moments.get(state, "")))
+
+        def grew(growth):
+            shown = smoldesk.window.transcript.messages[-1].text
+            print(time.monotonic(), len(shown), flush=True)
+
+        def came_forward(come_forward=smoldesk.window.come_forward):
+            come_forward()
+            print("raised", flush=True)
+
+        smoldesk.window.come_forward = came_forward
+        if chosen.say_growth:
+            smoldesk.chat.reply_grew.connect(grew)
         if chosen.ask:
             smoldesk.window.first_painted.connect(lambda: smoldesk.chat.submit(chosen.ask))
 

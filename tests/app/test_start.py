@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +118,35 @@ def test_a_self_test_without_a_model_says_why_and_fails(tmp_path):
     assert json.loads(result.stdout)["ok"] is False
     assert "Traceback" not in result.stderr
     assert "none.gguf" in result.stderr
+
+
+def test_a_second_start_with_the_same_chats_brings_the_first_window_forward(tmp_path):
+    fake = str(Path(__file__).with_name("fake_engine.py"))
+    command = [sys.executable, fake, "--folder", str(tmp_path), "--say-when", "window"]
+    environ = os.environ | {"QT_QPA_PLATFORM": "offscreen"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as first:
+        try:
+            assert first.stdout.readline() == "window\n"
+            second = subprocess.run(
+                command, capture_output=True, text=True, env=environ, timeout=60
+            )
+            assert second.returncode == 0
+            assert "brought to the front" in second.stdout
+            assert second.stderr == ""
+            assert first.stdout.readline() == "raised\n"
+            first.kill()  # the lock and the socket of a program that was killed are no obstacle
+            first.wait()
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as third:
+                assert third.stdout.readline() == "window\n"
+                third.terminate()
+        finally:
+            first.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Qt finds its plugins itself")
+def test_a_platform_that_qt_does_not_know_is_named(home):
+    result = run("-m", "app", QT_QPA_PLATFORM="nonsense")
+    assert result.returncode == 2
+    assert "nonsense" in result.stderr
+    assert "offscreen" in result.stderr
+    assert "Traceback" not in result.stderr

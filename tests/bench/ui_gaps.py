@@ -3,7 +3,9 @@
     python tests/bench/ui_gaps.py [--json] [--on-screen] [--model PATH] [--tokens 8000]
 
 A 4-ms timer runs on the window's thread; the time between two of its ticks is a gap. Phases:
-`import` of torch, `loading` the model, `reading` a long prompt, `streaming` a reply, `idle`.
+`import` of torch, `loading` the model, `reading` a long prompt, `streaming` a reply while a slider
+is dragged to and fro and the bars follow it, `idle`. `paste_ms` is how long the window takes to
+deal with a megabyte of words, and with one of letters without a space.
 """
 
 import argparse
@@ -36,13 +38,14 @@ def main() -> int:
     from app.program import Start
 
     with tempfile.TemporaryDirectory() as folder:
-        start = Start(Path(folder), Path(folder), model=chosen.model)
+        here = Path(folder)
+        start = Start(here, here, here, model=chosen.model)
         return run(start, then=lambda app, smoldesk: begin(app, smoldesk, chosen))
 
 
 def begin(app, smoldesk, chosen):
     """Watch the window from its first moment; the parts of the watch keep each other alive."""
-    from PySide6.QtCore import QObject, Qt, QTimer
+    from PySide6.QtCore import QMimeData, QObject, Qt, QTimer
 
     from app.self_test import milliseconds_since_start
     from app.ui.states import ChatState
@@ -59,6 +62,9 @@ def begin(app, smoldesk, chosen):
             self.timer = QTimer(self, interval=TICK, timerType=Qt.TimerType.PreciseTimer)
             self.timer.timeout.connect(self.tick)
             self.asked = 0
+            self.dragged = 0
+            self.drag = QTimer(self, interval=16, timerType=Qt.TimerType.PreciseTimer)
+            self.drag.timeout.connect(self.drag_on)
 
         def tick(self):
             now = time.perf_counter()
@@ -74,11 +80,16 @@ def begin(app, smoldesk, chosen):
             self.last = time.perf_counter()
             self.timer.start()
 
+        def drag_on(self):
+            self.dragged += 1
+            slider = smoldesk.window.panel.sampling.temperature.slider
+            slider.setValue(20 + abs(self.dragged * 3 % 260 - 130))
+
         def ready(self, _info):
-            smoldesk.chat.options.change(max_new_tokens=1, seed=1)
+            smoldesk.chat.change_options({"max_new_tokens": 1, "seed": 1})
             self.asked = 1
             words = "the quick brown fox jumps over a lazy dog " * (chosen.tokens // 9 - 5)
-            smoldesk.window.composer.text.setPlainText(words)
+            smoldesk.window.composer.show_text(words)
             smoldesk.chat.submit(words)
 
         def state(self, state):
@@ -86,22 +97,36 @@ def begin(app, smoldesk, chosen):
                 self.phase = "reading"
             elif state is ChatState.ANSWERING and self.asked == 2:
                 self.phase = "streaming"
+                self.drag.start()
 
-        def ended(self, turn):
-            assert turn.failure is None, turn.failure
+        def ended(self, message):
+            assert message.reply.failure is None, message.reply.failure
             if self.asked == 1:
-                self.prompt = turn.finished.statistics
-                smoldesk.chat.options.change(
-                    max_new_tokens=STREAMING_TOKENS, temperature=1.0, end_loops=False
-                )
+                self.prompt = message.reply.statistics
                 self.asked = 2
                 self.phase = "between"
-                smoldesk.chat.new_chat()
-                QTimer.singleShot(50, self, self.ask_story)
+                smoldesk.chats.new_chat()
+                smoldesk.chat.change_options(
+                    {"max_new_tokens": STREAMING_TOKENS, "end_loops": False}
+                )
+                QTimer.singleShot(500, self, self.ask_story)
             else:
-                self.reply = turn.finished.statistics
+                self.drag.stop()
+                self.reply = message.reply.statistics
+                self.paste()
                 self.phase = "idle"
                 QTimer.singleShot(round(IDLE_SECONDS * 1000), self, self.report)
+
+        def paste(self):
+            self.phase = "pasting"
+            self.pasted = {}
+            for name, text in (("words", "word " * 200_000), ("letters", "x" * 1_000_000)):
+                data = QMimeData()
+                data.setText(text)
+                began = time.perf_counter()
+                smoldesk.window.composer.text.insertFromMimeData(data)
+                app.processEvents()
+                self.pasted[name] = round((time.perf_counter() - began) * 1000, 1)
 
         def ask_story(self):
             smoldesk.chat.submit("Tell me a very long story about a fox and a lazy dog.")
@@ -112,6 +137,8 @@ def begin(app, smoldesk, chosen):
             names = ("import", "loading", "reading", "streaming", "idle")
             result = {
                 "window_ms": self.window_ms,
+                "paste_ms": self.pasted,
+                "tokens_per_s": round(self.reply.tokens_per_second, 1),
                 "phases": {name: figures(self.gaps[name]) for name in names},
             }
             if chosen.json:
@@ -135,7 +162,7 @@ def begin(app, smoldesk, chosen):
     smoldesk.model.failed.connect(broke)
     smoldesk.reporter.bug_found.connect(broke)
     smoldesk.chat.state_changed.connect(watch.state)
-    smoldesk.chat.turn_ended.connect(watch.ended)
+    smoldesk.chat.reply_ended.connect(watch.ended)
     if chosen.blame:
         threading.Thread(target=blame, args=(watch, chosen.blame), daemon=True).start()
     return watch

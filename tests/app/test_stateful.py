@@ -1,0 +1,346 @@
+"""Any order of what a person can do: view, store and what the engine is told agree after each.
+
+What must hold is worked out by a second, much simpler implementation: `Model`.
+"""
+
+import gc
+import sqlite3
+import time
+from dataclasses import dataclass, field
+
+import shiboken6
+from event_loop import pause
+from fake_engine import FakeEngine
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.program import Smoldesk, Start
+from app.ui.states import ChatState
+from engine.errors import EngineError
+
+TEXTS = st.text(alphabet="abc *`<&漢👋\n", min_size=1, max_size=12).filter(str.strip)
+PROMPTS = st.sampled_from([None, "", "You are brief."])
+
+
+@dataclass
+class Node:
+    role: str
+    text: str
+    parent: "Node | None" = None
+    children: list["Node"] = field(default_factory=list)
+    selected: "Node | None" = None
+
+
+@dataclass
+class Chat:
+    root: Node = field(default_factory=lambda: Node("root", ""))
+    title: str = ""
+    system: str | None = None
+    temperature: float = 0.7
+    draft: str = ""
+
+    def path(self) -> list[Node]:
+        path, node = [], self.root.selected
+        while node is not None:
+            path.append(node)
+            node = node.selected
+        return path
+
+    def add(self, parent: Node, role: str, text: str) -> Node:
+        node = Node(role, text, parent)
+        parent.children.append(node)
+        parent.selected = node
+        return node
+
+    def dialog(self, reply: Node) -> list[tuple[str, str]]:
+        """What the engine is told so that it writes `reply`, a node of the path."""
+        told = [] if self.system is None else [("system", self.system)]
+        path = self.path()
+        path = path[: path.index(reply)]
+        for question, answer in zip(path[::2], path[1::2], strict=False):
+            if answer.text:
+                told += [("user", question.text), ("assistant", answer.text)]
+        return [*told, ("user", path[-1].text)]
+
+
+def machine(qt_app, folder):
+    class Machine(RuleBasedStateMachine):
+        @initialize()
+        def begin(self):
+            self.folder = folder / str(time.monotonic_ns())
+            self.replies = 0
+            self.chats: list[Chat] = []  # newest first, as listed
+            self.open = Chat()
+            self.deleted = None
+            self.told = None
+            self.start()
+
+        def start(self):
+            self.engine = FakeEngine(reason="length")
+            begin = Start(self.folder, self.folder, self.folder)
+            self.smoldesk = Smoldesk(qt_app, begin, opener=self.engine.load)
+            self.smoldesk.bugs = []
+            self.smoldesk.reporter.bug_found.connect(self.smoldesk.bugs.append)
+            self.smoldesk.show()
+            self.smoldesk.model.load()
+            self.settle()
+
+        def finish(self):
+            assert self.smoldesk.end()
+            self.smoldesk.window.close()
+            assert not self.smoldesk.bugs, self.smoldesk.bugs[0].details
+            # At once and here: the collector might take them apart on another thread.
+            shiboken6.delete(self.smoldesk.window)
+            shiboken6.delete(self.smoldesk)
+            del self.smoldesk
+            gc.collect()
+
+        def teardown(self):
+            if hasattr(self, "smoldesk"):
+                self.finish()
+
+        def settle(self):
+            late = time.monotonic() + 5
+            pause(1)
+            while (
+                self.smoldesk.chat.state is not ChatState.READY or not self.smoldesk.scheduler.idle
+            ):
+                assert time.monotonic() < late
+                pause(1)
+
+        def reply(self, parent: Node, fails: bool) -> None:
+            """The engine answers `parent`; what it is told is looked at in the invariant."""
+            self.replies += 1
+            self.engine.reply_error = EngineError("It failed.") if fails else None
+            self.engine.error_after = 0
+            self.engine.reply_text = f"reply {self.replies}"
+            node = self.open.add(parent, "assistant", "" if fails else self.engine.reply_text)
+            self.told = self.open.dialog(node)
+            self.bring_up()
+
+        def bring_up(self):
+            if self.open in self.chats:
+                self.chats.remove(self.open)
+            self.chats.insert(0, self.open)
+
+        def name(self, text: str) -> None:
+            if not self.open.title:
+                self.open.title = " ".join(text.strip().splitlines()[0].split())
+
+        def send(self, text: str) -> None:
+            self.open.draft = ""
+            field = self.smoldesk.window.composer.text
+            field.setPlainText(text)
+            QTest.keyClick(field, Qt.Key.Key_Return)
+            self.settle()
+
+        def views(self):
+            return self.smoldesk.window.transcript.messages
+
+        @rule(text=TEXTS, fails=st.booleans())
+        def submit(self, text, fails):
+            path = self.open.path()
+            parent = path[-1] if path else self.open.root
+            self.reply(self.open.add(parent, "user", text), fails)
+            self.name(text)
+            self.send(text)
+
+        @precondition(lambda self: len(self.open.path()) > 1)
+        @rule(data=st.data(), fails=st.booleans())
+        def regenerate(self, data, fails):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(range(1, len(path), 2)))
+            message_id = self.views()[place].id
+            old = path[place]
+            if not old.text:
+                old.parent.children.remove(old)
+            self.reply(old.parent, fails)
+            self.smoldesk.chat.regenerate(message_id)
+            self.settle()
+
+        @precondition(lambda self: self.open.path() and self.open.path()[-1].text)
+        @rule()
+        def go_on(self):
+            last = self.open.path()[-1]
+            self.replies += 1
+            self.engine.reply_error = None
+            self.engine.reply_text = f" more {self.replies}"
+            self.told = [*self.open.dialog(last), ("assistant", last.text)]
+            last.text += self.engine.reply_text
+            self.smoldesk.chat.go_on(self.views()[-1].id)
+            self.settle()
+
+        @precondition(lambda self: self.open.path())
+        @rule(data=st.data(), text=TEXTS)
+        def edit(self, data, text):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(range(0, len(path), 2)))
+            self.smoldesk.chat.edit(self.views()[place].id)
+            assert self.smoldesk.window.composer.text.toPlainText() == path[place].text
+            self.reply(self.open.add(path[place].parent, "user", text), False)
+            self.send(text)
+
+        @precondition(lambda self: self.open.path())
+        @rule(data=st.data(), step=st.sampled_from([-1, 1]))
+        def show_version(self, data, step):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(range(len(path))))
+            siblings = path[place].parent.children
+            wanted = siblings.index(path[place]) + step
+            if 0 <= wanted < len(siblings):
+                path[place].parent.selected = siblings[wanted]
+            self.smoldesk.chat.show_version(self.views()[place].id, step)
+
+        @rule()
+        def new_chat(self):
+            if self.open.path():
+                self.leave()
+                self.open = Chat()
+            self.smoldesk.chats.new_chat()
+
+        def leave(self):
+            if not self.open.path() and not self.open.draft and self.open in self.chats:
+                self.chats.remove(self.open)
+
+        @precondition(lambda self: self.chats)
+        @rule(data=st.data())
+        def open_chat(self, data):
+            chat = data.draw(st.sampled_from(self.chats))
+            ids = [record.id for record in self.smoldesk.chats.library.records()]
+            chosen = ids[self.chats.index(chat)]
+            if chat is not self.open:
+                self.leave()
+            self.open = chat
+            self.smoldesk.chats.open_chat(chosen)
+
+        @precondition(lambda self: self.open in self.chats and self.open.path())
+        @rule()
+        def delete(self):
+            place = self.chats.index(self.open)
+            self.deleted = (self.open, self.smoldesk.chat.conversation.chat.id)
+            self.chats.remove(self.open)
+            self.smoldesk.chats.delete(self.deleted[1])
+            neighbours = self.chats
+            self.open = neighbours[min(place, len(neighbours) - 1)] if neighbours else Chat()
+
+        @precondition(lambda self: self.deleted)
+        @rule()
+        def undo(self):
+            self.leave()
+            self.open, chat_id = self.deleted
+            self.deleted = None
+            self.smoldesk.chats.restore(chat_id)
+            ids = [record.id for record in self.smoldesk.chats.library.records()]
+            self.chats.insert(ids.index(chat_id), self.open)
+
+        @precondition(lambda self: self.open in self.chats)
+        @rule(title=TEXTS)
+        def rename(self, title):
+            self.open.title = " ".join(title.split())
+            self.smoldesk.chats.rename(self.smoldesk.chat.conversation.chat.id, title)
+
+        @rule(value=st.sampled_from([0.0, 0.5, 1.5]))
+        def set_temperature(self, value):
+            self.open.temperature = value
+            slider = self.smoldesk.window.panel.sampling.temperature.slider
+            slider.setValue(round(value * 100))
+
+        @rule(prompt=PROMPTS)
+        def set_system_prompt(self, prompt):
+            self.open.system = prompt
+            self.smoldesk.chat.change_system_prompt(prompt)
+
+        @precondition(lambda self: self.open in self.chats)
+        @rule(text=st.text(alphabet="ab\n", max_size=5))
+        def write_draft(self, text):
+            self.open.draft = text
+            self.smoldesk.window.composer.text.setPlainText(text)
+
+        @rule()
+        def restart(self):
+            self.finish()
+            self.deleted = None
+            if self.open not in self.chats:
+                self.open = Chat()
+            self.start()
+
+        @invariant()
+        def view_and_model_agree(self):
+            if not hasattr(self, "smoldesk"):
+                return
+            path = self.open.path()
+            assert [(m.role, m.text) for m in self.views()] == [(n.role, n.text) for n in path]
+            for message, node in zip(self.views(), path, strict=True):
+                siblings = node.parent.children
+                assert (message.version, message.versions) == (
+                    siblings.index(node) + 1,
+                    len(siblings),
+                )
+            sidebar = self.smoldesk.window.sidebar.list.model()
+            titles = [sidebar.index(row, 0).data() for row in range(sidebar.rowCount())]
+            assert [title or "" for title in titles] == [
+                chat.title or "New chat" for chat in self.chats
+            ]
+            panel = self.smoldesk.window.panel.sampling
+            assert panel.temperature.box.value() == self.open.temperature
+            assert self.smoldesk.window.composer.text.toPlainText() == self.open.draft
+
+        @invariant()
+        def engine_was_told_what_the_model_says(self):
+            if getattr(self, "told", None) is not None:
+                told = [(m.role, m.content) for m in self.engine.prompts[-1]]
+                assert told == self.told
+                assert self.engine.options.current.temperature == self.open.temperature
+                self.told = None
+
+        @invariant()
+        def store_and_model_agree(self):
+            if not hasattr(self, "smoldesk"):
+                return
+            self.smoldesk.chat.save()
+            assert self.smoldesk.store.flush(5)
+            found = sqlite3.connect(self.folder / "chats.db")
+            try:
+                listed = found.execute(
+                    "SELECT id, title, draft, system_prompt FROM chat WHERE deleted_at IS NULL"
+                    " ORDER BY updated_at DESC, id DESC"
+                ).fetchall()
+                assert [row[1] for row in listed] == [chat.title for chat in self.chats]
+                for (chat_id, _, draft, system), chat in zip(listed, self.chats, strict=True):
+                    assert (draft, system) == (chat.draft, chat.system)
+                    texts = found.execute(
+                        "SELECT content FROM message WHERE chat_id = ? AND deleted_at IS NULL",
+                        (chat_id,),
+                    ).fetchall()
+                    assert sorted(text for (text,) in texts) == sorted(every_text(chat.root))
+            finally:
+                found.close()
+
+    return Machine
+
+
+def every_text(node: Node) -> list[str]:
+    return [text for child in node.children for text in (child.text, *every_text(child))]
+
+
+def test_any_order_of_operations(qt_app, qt_messages, tmp_path):
+    run_state_machine_as_test(
+        machine(qt_app, tmp_path),
+        settings=settings(
+            max_examples=15,
+            stateful_step_count=20,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        ),
+    )
