@@ -15,8 +15,8 @@ from PySide6.QtCore import QObject, QSocketNotifier, Slot  # noqa: E402
 from PySide6.QtWidgets import QApplication  # noqa: E402
 
 from app import instance  # noqa: E402
+from app.engine_protocols import EngineOpener, LoadedEngine  # noqa: E402
 from app.program import Smoldesk, Start  # noqa: E402
-from app.worker import EngineOpener, LoadedEngine  # noqa: E402
 
 
 def open_engine(*args: Any, **options: Any) -> LoadedEngine:

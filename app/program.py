@@ -21,6 +21,7 @@ from app import failures
 from app.chat_controller import ChatController, OpenedChat
 from app.chat_library import ChatLibrary
 from app.chat_list_controller import ChatListController
+from app.engine_protocols import EngineOpener
 from app.instance import RaiseServer
 from app.look_ahead import LookAhead
 from app.model_controller import ModelController
@@ -34,7 +35,7 @@ from app.ui.icons import window_icon
 from app.ui.main_window import MainWindow
 from app.ui.states import Failure, ModelInfo, ModelState, Place
 from app.ui.theme import Appearance
-from app.worker import EngineOpener, EngineWorker, Look
+from app.worker import EngineWorker, Look
 from engine.places import models_dir
 
 PATIENCE = 1500  # ms that what still runs gets to end by itself when the program quits

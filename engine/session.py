@@ -1,9 +1,6 @@
 """One conversation with the model: what was read stays read, a reply is a generator of events."""
 
-import secrets
-import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
 from threading import Event as CancelEvent
 
 import numpy as np
@@ -14,13 +11,13 @@ from engine.events import (
     Finished,
     FinishReason,
     PromptProgress,
-    Statistics,
     Token,
     TopLogits,
 )
 from engine.loops import is_looping
 from engine.messages import Message
 from engine.options import LiveOptions, SamplingOptions
+from engine.reply_run import ReplyRun
 from engine.run.torch_runner import Stopped, TorchRunner
 from engine.sampling import NonFiniteLogitsError, new_rng, sample, top_logits
 from engine.scope import LONGEST_HISTORY, NextToken
@@ -146,7 +143,7 @@ class Session:
         """
         prompt_ids = self.prompt_ids(messages)
         self._check(prompt_ids)
-        run = _Run(prompt_ids, LiveOptions(SamplingOptions()), cancel or CancelEvent(), 0)
+        run = ReplyRun(prompt_ids, LiveOptions(SamplingOptions()), cancel or CancelEvent(), 0)
         try:
             logits = self._read_all(run)
         except Stopped:
@@ -160,7 +157,7 @@ class Session:
         Raises PromptTooLongError.
         """
         self._check(prompt_ids)
-        run = _Run(list(prompt_ids), LiveOptions(SamplingOptions()), CancelEvent(), top)
+        run = ReplyRun(list(prompt_ids), LiveOptions(SamplingOptions()), CancelEvent(), top)
         return top_logits(self._read_all(run), top)
 
     def _begun(self, messages: Sequence[Message]) -> Sequence[int]:
@@ -185,7 +182,7 @@ class Session:
             if isinstance(options, LiveOptions)
             else LiveOptions(options or SamplingOptions())
         )
-        run = _Run(list(prompt_ids), live, cancel or CancelEvent(), top)
+        run = ReplyRun(list(prompt_ids), live, cancel or CancelEvent(), top)
         stop_texts = run.options.current.stop_texts
         return self._events(run, TextStream(self._tokenizer, stop_texts, after=after))
 
@@ -201,7 +198,7 @@ class Session:
                 "Send a shorter one.",
             )
 
-    def _events(self, run: "_Run", stream: TextStream) -> Iterator[Event]:
+    def _events(self, run: ReplyRun, stream: TextStream) -> Iterator[Event]:
         try:
             logits = yield from self._read_prompt(run)
             reason = yield from self._write(run, stream, logits)
@@ -231,7 +228,7 @@ class Session:
             options=tuple(run.made_with),
         )
 
-    def _read_all(self, run: "_Run") -> np.ndarray:
+    def _read_all(self, run: ReplyRun) -> np.ndarray:
         reading = self._read_prompt(run)
         while True:
             try:
@@ -240,7 +237,7 @@ class Session:
                 logits: np.ndarray = end.value
                 return logits
 
-    def _read_prompt(self, run: "_Run") -> Generator[Event, None, np.ndarray]:
+    def _read_prompt(self, run: ReplyRun) -> Generator[Event, None, np.ndarray]:
         """Bring the cache to hold exactly the prompt; returns the logits after it."""
         ids, total = run.prompt_ids, len(run.prompt_ids)
         # The last token is read in any case: its logits are not kept.
@@ -256,7 +253,7 @@ class Session:
                 return logits
 
     def _write(
-        self, run: "_Run", stream: TextStream, logits: np.ndarray
+        self, run: ReplyRun, stream: TextStream, logits: np.ndarray
     ) -> Generator[Event, None, FinishReason]:
         """Sample, show, step, until there is a reason to end; returns it."""
         rng = new_rng(run.seed)
@@ -289,53 +286,6 @@ class Session:
             if len(run.context) >= self.context_length:
                 return "context_full"
             logits = self._runner.read([token_id], cancel=run.cancel)
-
-
-@dataclass
-class _Run:
-    """The state of one reply while it is written."""
-
-    prompt_ids: list[int]
-    options: LiveOptions
-    cancel: CancelEvent
-    top: int
-    ids: list[int] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
-    end_id: int | None = None
-    reused: int = 0
-    error: str = ""
-    started: float = field(default_factory=time.perf_counter)
-    first_at: float = 0.0
-    last_at: float = 0.0
-    sampled: int = 0
-    made_with: list[tuple[int, SamplingOptions]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        seed = self.options.current.seed
-        self.seed = secrets.randbits(32) if seed is None else seed
-        self.context = list(self.prompt_ids)  # prompt and reply, for penalties that look back
-
-    def add(self, token_id: int, piece: str) -> None:
-        self.ids.append(token_id)
-        self.context.append(token_id)
-        self.pieces.append(piece)
-
-    def count_token(self, options: SamplingOptions) -> None:
-        if not self.made_with or self.made_with[-1][1] != options:
-            self.made_with.append((len(self.ids), options))
-        self.last_at = time.perf_counter()
-        self.first_at = self.first_at or self.last_at
-        self.sampled += 1
-
-    def statistics(self) -> Statistics:
-        writing = self.last_at - self.first_at
-        return Statistics(
-            prompt_tokens=len(self.prompt_ids),
-            reused_tokens=self.reused,
-            new_tokens=len(self.ids),
-            time_to_first_token=max(0.0, self.first_at - self.started) if self.sampled else 0.0,
-            tokens_per_second=(self.sampled - 1) / writing if self.sampled > 1 else 0.0,
-        )
 
 
 def _common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:

@@ -1,0 +1,102 @@
+"""The parts of the engine that the window's program uses, as shapes that a test can fill, too."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from app.ui.states import NextToken
+from engine.events import Event
+from engine.messages import Message
+from engine.options import LiveOptions
+
+
+class Device(Protocol):
+    """Where an engine computes, and why there."""
+
+    @property
+    def name(self) -> str:
+        """As torch calls it."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """As people call it."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why this one."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """Of the weights."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """That compute."""
+        ...
+
+
+class Session(Protocol):
+    """The part of `engine.session.Session` that is used here."""
+
+    @property
+    def context_length(self) -> int:
+        """How many tokens the model can remember."""
+        ...
+
+    @property
+    def next_token(self) -> NextToken | None:
+        """The step that made the newest token."""
+        ...
+
+    def look_ahead(
+        self, messages: Sequence[Message], *, cancel: threading.Event
+    ) -> NextToken | None:
+        """The step that would come next; None if stopped."""
+        ...
+
+    def prompt_text(self, messages: Sequence[Message]) -> str:
+        """The exact prompt, for people to read."""
+        ...
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """The exact prompt, as the model reads it."""
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens a text is; on any thread."""
+        ...
+
+    def reply(
+        self,
+        messages: Sequence[Message],
+        options: LiveOptions,
+        *,
+        cancel: threading.Event,
+    ) -> Iterator[Event]:
+        """The events of one reply."""
+        ...
+
+
+class LoadedEngine(Protocol):
+    """The part of `engine.loading.Engine` that is used here."""
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        ...
+
+    @property
+    def device(self) -> Device:
+        """Where it computes."""
+        ...
+
+    def session(self) -> Session:
+        """A conversation's own cache."""
+        ...
+
+
+EngineOpener = Callable[..., LoadedEngine]  # engine.loading.load, or a test's
