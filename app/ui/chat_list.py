@@ -15,7 +15,15 @@ from PySide6.QtGui import (
     QPaintEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QAbstractItemView, QApplication, QListView, QMenu, QStyle, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemDelegate,
+    QAbstractItemView,
+    QApplication,
+    QListView,
+    QMenu,
+    QStyle,
+    QWidget,
+)
 
 from app.ui.chat_model import LINE_ROLE, ChatModel
 from app.ui.chat_row import BEATS, ChatRow
@@ -114,6 +122,10 @@ class ChatList(QListView):
         if not self._quiet and current.isValid():
             self._resting.start()
 
+    def closeEditor(self, editor: QWidget, _hint: QAbstractItemDelegate.EndEditHint) -> None:
+        """A rename ends there: Tab does not go on to the next title, which would open its chat."""
+        super().closeEditor(editor, QAbstractItemDelegate.EndEditHint.NoHint)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter opens, F2 renames, Delete deletes; letters go to a chat that begins with them."""
         index = self.currentIndex()
@@ -156,8 +168,11 @@ class ChatList(QListView):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Without chats, say what will be here."""
         super().paintEvent(event)
+        painter = QPainter(self.viewport())
+        if self.hasFocus() and not self.currentIndex().isValid():  # else a row shows the focus
+            painter.setPen(QColor(self._colours.accent))
+            painter.drawRoundedRect(self.viewport().rect().adjusted(0, 0, -1, -1), UNIT, UNIT)
         if self.chats.rowCount() == 0:
-            painter = QPainter(self.viewport())
             painter.setPen(QColor(self._colours.muted))
             place = self.viewport().rect().adjusted(3 * UNIT, 3 * UNIT, -3 * UNIT, 0)
             flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop

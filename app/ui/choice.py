@@ -26,6 +26,7 @@ class Choice(QWidget):
             button = QPushButton(label)
             button.setProperty("role", "choice")
             button.setCheckable(True)
+            button.setAutoExclusive(True)  # one of several, also for a screen reader
             button.setAutoDefault(False)
             button.setAccessibleName(f"{name}: {label}")
             button.clicked.connect(lambda _=False, value=value: self.chosen.emit(value))

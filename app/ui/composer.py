@@ -2,15 +2,11 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-import math
-
-from PySide6.QtCore import QMimeData, QSize, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent, QTextCursor
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QGuiApplication, QIcon
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
-    QPlainTextEdit,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -18,13 +14,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.icons import icon
+from app.ui.elided_label import ElidedLabel
+from app.ui.icons import icon, icon_size
+from app.ui.message_field import MAX_CHARACTERS, MessageField
 from app.ui.states import ChatState
-from app.ui.text_view import wrap_mode
-from app.ui.theme import TEXT_SCALE, UNIT, Colours, scaled_font
-from app.ui.wording import whole
+from app.ui.theme import UNIT, Colours, scaled_font
 
-MAX_CHARACTERS = 100_000  # some times what the model can read; more would make typing slow
+_LARGE = QSize(120, 120)  # px; enough for every size of text
 
 
 class Composer(QFrame):
@@ -41,7 +37,7 @@ class Composer(QFrame):
         super().__init__(parent)
         self.setObjectName("composer")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.text = _Field(self)
+        self.text = MessageField(self)
         self.text.setPlaceholderText(self.tr("Write a message"))
         self.text.setAccessibleName(self.tr("Message"))
         self.text.setAccessibleDescription(self.tr("Enter sends, Shift+Enter starts a new line"))
@@ -55,10 +51,12 @@ class Composer(QFrame):
         row.addWidget(self.text)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
         column = QVBoxLayout(self)
-        column.setContentsMargins(3 * UNIT, 2 * UNIT, 2 * UNIT, 2 * UNIT)
+        # The text begins where the status line's does: the field has a margin of its own.
+        column.setContentsMargins(3 * UNIT - 1, 2 * UNIT - 1, 2 * UNIT - 1, 2 * UNIT - 1)
         column.setSpacing(UNIT)
         column.addWidget(self.editing)
         column.addLayout(row)
+        self.setTabOrder(self.text, self.button)  # also while the bar is between them
         self._resting = QTimer(self, singleShot=True, interval=150)
         self._resting.timeout.connect(self._on_resting)
         self.text.sent.connect(self._submit)
@@ -69,6 +67,8 @@ class Composer(QFrame):
         self.setFocusProxy(self.text)
         self._state = ChatState.READY
         self._colours: Colours | None = None
+        self._look: tuple[bool, bool, Colours | None] | None = None  # of the button's icon
+        self._rescale()
         self._show_state()
 
     @Slot(object)
@@ -81,11 +81,8 @@ class Composer(QFrame):
     def show_text(self, text: str) -> None:
         """Show a draft, or a message to be edited, without announcing it as typed."""
         self.text.blockSignals(True)
-        self.text.setWordWrapMode(wrap_mode(text))
-        self.text.setPlainText(text[:MAX_CHARACTERS])
-        self.text.moveCursor(QTextCursor.MoveOperation.End)
+        self.text.fill(text[:MAX_CHARACTERS], in_place_of_all=True)
         self.text.blockSignals(False)
-        self.text.fit()
         self._show_state()
         self._resting.start()
 
@@ -103,6 +100,12 @@ class Composer(QFrame):
         self._colours = colours
         self.editing.recolour(colours)
         self._show_state()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Another size of text."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_colours"):
+            self._rescale()
 
     def set_greatest_height(self, height: int) -> None:
         """How tall the field may grow, in px."""
@@ -127,6 +130,10 @@ class Composer(QFrame):
         self.text.setFocus()
 
     def _submit(self) -> None:
+        if self.text.composing:
+            QGuiApplication.inputMethod().commit()
+        if self.text.composing:
+            return
         text = self.text.toPlainText()
         if not text.strip():
             return
@@ -141,16 +148,24 @@ class Composer(QFrame):
         self.style().unpolish(self)
         self.style().polish(self)
 
+    def _rescale(self) -> None:
+        self.button.setIconSize(icon_size(self.font()))
+        self.editing.leave.setIconSize(icon_size(self.font()))
+
     def _show_state(self) -> None:
         busy = self._state.busy
         self.button.setText(self.tr("Stop") if busy else self.tr("Send"))
         self.button.setToolTip(self.tr("Stop (Esc)") if busy else self.tr("Send (Enter)"))
         stopping = self._state is ChatState.STOPPING
-        empty = self.text.document().isEmpty() or self.text.is_blank()
-        self.button.setEnabled(not stopping if busy else not empty)
-        if self._colours is not None:
+        self.button.setEnabled(not stopping if busy else not self.text.is_blank())
+        look = (busy, self.button.isEnabled(), self._colours)
+        if self._colours is not None and look != self._look:
+            self._look = look
             colour = self._colours.on_accent if self.button.isEnabled() else self._colours.muted
-            self.button.setIcon(icon("stop" if busy else "send", colour))
+            picture = icon("stop" if busy else "send", colour)
+            # Qt would pale it once more than the words beside it.
+            picture.addPixmap(picture.pixmap(_LARGE), QIcon.Mode.Disabled)
+            self.button.setIcon(picture)
 
 
 class _EditingBar(QWidget):
@@ -160,7 +175,7 @@ class _EditingBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        words = QLabel(self.tr("Editing: sending it makes a new version of your message."))
+        words = ElidedLabel(self.tr("Editing: sending it makes a new version of your message."))
         words.setProperty("role", "muted")
         words.setFont(scaled_font(self.font(), 0.9))
         self.leave = QToolButton()
@@ -168,135 +183,13 @@ class _EditingBar(QWidget):
         self.leave.setToolTip(self.tr("Leave the message as it is (Esc)"))
         self.leave.clicked.connect(self.left)
         row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
+        row.setContentsMargins(UNIT, 0, 0, 0)
         row.addWidget(words, 1)
         row.addWidget(self.leave)
         self.hide()
 
     def recolour(self, colours: Colours) -> None:
         self.leave.setIcon(icon("close", colours.muted))
-
-
-class _Field(QPlainTextEdit):
-    """Plain text; knows Enter from an Enter that only confirms an input method's word."""
-
-    sent = Signal()
-    refused = Signal(str)
-    focus_changed = Signal(bool)
-    edit_last_requested = Signal()
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("composerText")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFont(scaled_font(self.font(), TEXT_SCALE))
-        self.setTabChangesFocus(True)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setWordWrapMode(wrap_mode(""))
-        self.viewport().setAutoFillBackground(False)
-        self.greatest_height = 200
-        self._composing = False
-        self.document().documentLayout().documentSizeChanged.connect(self.fit)
-        self.fit()
-
-    def is_blank(self) -> bool:
-        """Whether there is nothing to send; looks no further than it must."""
-        block = self.document().firstBlock()
-        while block.isValid():
-            if block.text().strip():
-                return False
-            block = block.next()
-        return True
-
-    def fit(self, *_: object) -> None:
-        """Be as tall as the text, within what is allowed; scroll only beyond that."""
-        wanted = self._text_height()
-        policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded
-        if wanted <= self.greatest_height:
-            policy = Qt.ScrollBarPolicy.ScrollBarAlwaysOff
-        self.setVerticalScrollBarPolicy(policy)
-        height = min(wanted, max(self.greatest_height, self.fontMetrics().lineSpacing() * 3))
-        if height != self.height():
-            self.setFixedHeight(height)
-        if wanted <= self.greatest_height:
-            # Qt scrolled to the cursor while the field was still too small for its text.
-            self.verticalScrollBar().setValue(0)
-
-    def _text_height(self) -> int:
-        """What all lines take, in px; a lower bound once that is more than is allowed."""
-        document = self.document()
-        lines = max(1.0, document.documentLayout().documentSize().height())
-        least = round(lines * self.fontMetrics().lineSpacing() + 2 * document.documentMargin())
-        if least > self.greatest_height:
-            return least
-        # Lines are taller than the font says, more so with emoji. Qt adds the lower margin to the
-        # last block and scrolls unless one pixel is left over.
-        height = document.documentMargin() + 1
-        block = document.firstBlock()
-        while block.isValid():
-            height += self.blockBoundingRect(block).height()
-            block = block.next()
-        return max(least, math.ceil(height))
-
-    def sizeHint(self) -> QSize:
-        """Its own height, any width."""
-        return QSize(super().sizeHint().width(), self.height())
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter sends; Shift+Enter and Enter within a composition do not."""
-        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            if not self._composing and not event.isAutoRepeat():
-                self.sent.emit()
-            return
-        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        if event.key() == Qt.Key.Key_Up and plain and self.document().isEmpty():
-            self.edit_last_requested.emit()
-            return
-        super().keyPressEvent(event)
-
-    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
-        """Keep in mind whether a composition is open."""
-        self._composing = bool(event.preeditString())
-        super().inputMethodEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """Say so: the frame around the field shows it."""
-        super().focusInEvent(event)
-        self.focus_changed.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Say so; a composition that was open has ended."""
-        self._composing = False
-        super().focusOutEvent(event)
-        self.focus_changed.emit(False)
-
-    def insertFromMimeData(self, source: QMimeData) -> None:
-        """Take plain text only, and not more than typing stays quick with."""
-        text = source.text()
-        if not text:
-            return
-        cursor = self.textCursor()
-        replaced = cursor.selectionEnd() - cursor.selectionStart()
-        length = len(text) + self.document().characterCount() - 1 - replaced
-        if length > MAX_CHARACTERS:
-            self.refused.emit(
-                self.tr(
-                    "The message would have %1 characters, more than the model can read. "
-                    "Paste a shorter part of that text."
-                ).replace("%1", whole(length))
-            )
-            return
-        # Before the text comes in, not after: laying it out once the slow way is what costs.
-        self.setWordWrapMode(wrap_mode(text + self.toPlainText()))
-        self.textCursor().insertText(text)
-        self.ensureCursorVisible()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """A new width breaks lines elsewhere."""
-        super().resizeEvent(event)
-        self.fit()
 
 
 def _whole_characters(text: str) -> str:

@@ -1,6 +1,6 @@
 """How much of the model's memory the conversation takes, and what is being written would take."""
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
 from app.ui.theme import UNIT, scaled_font
@@ -13,12 +13,13 @@ _NEARLY_FULL = 0.9
 class ContextGauge(QWidget):
     """A short bar and two numbers; says so in words when there is not enough room."""
 
+    changed = Signal()  # it may need more room, or less
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._used = self._base = self._draft = self._limit = 0
         self.words = QLabel()
         self.words.setFont(scaled_font(self.font(), 0.9))
-        self.words.setAccessibleName(self.tr("The model’s memory"))
         self.bar = QProgressBar()
         self.bar.setRange(0, _SCALE)
         self.bar.setTextVisible(False)
@@ -30,6 +31,11 @@ class ContextGauge(QWidget):
         row.addWidget(self.words)
         row.addWidget(self.bar, 0, Qt.AlignmentFlag.AlignVCenter)
         self._show()
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to show."""
+        return self._limit > 0
 
     @property
     def too_long(self) -> bool:
@@ -60,8 +66,9 @@ class ContextGauge(QWidget):
         self._show()
 
     def _show(self) -> None:
-        self.setVisible(self._limit > 0)
-        if not self._limit:
+        self.setVisible(self.known)
+        if not self.known:
+            self.changed.emit()
             return
         taken = (self._used + self._draft) / self._limit
         full = taken >= _NEARLY_FULL
@@ -88,6 +95,7 @@ class ContextGauge(QWidget):
                 widget.setProperty("role", role)
                 widget.style().unpolish(widget)
                 widget.style().polish(widget)
+        self.changed.emit()
 
     def _explanation(self) -> str:
         words = self.tr(

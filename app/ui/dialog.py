@@ -3,7 +3,7 @@
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Slot
-from PySide6.QtGui import QFont, QFontMetrics
+from PySide6.QtGui import QFont, QFontMetrics, QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
     QFrame,
@@ -16,6 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.ui.keys import pressed_by_enter
+from app.ui.scroll_to_focus import ScrollToFocus
 from app.ui.theme import UNIT, scaled_font
 
 
@@ -39,6 +41,7 @@ class Dialog(QDialog):
         self.scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll.setWidget(page)
         self.scroll.viewport().setAutoFillBackground(False)
+        ScrollToFocus(self.scroll)
         self.close_button = QPushButton(self.tr("Close"))
         self.close_button.setDefault(True)
         self.close_button.clicked.connect(self.accept)
@@ -79,6 +82,14 @@ class Dialog(QDialog):
         width = min(max(wanted, page.minimumSizeHint().width() + bar), room.width())
         foot = self.close_button.sizeHint().height() + 6 * UNIT + 1
         self.resize(width, min(inside.totalHeightForWidth(width) + foot, room.height()))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter presses the button in focus; only elsewhere does it close."""
+        button = pressed_by_enter(event)
+        if button is not None:
+            button.click()
+        else:
+            super().keyPressEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:
         """Larger text needs a larger dialog."""

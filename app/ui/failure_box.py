@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.ui.states import Failure
 from app.ui.theme import UNIT
@@ -24,22 +24,23 @@ class FailureBox(QFrame):
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.words.setWordWrap(True)
         self.words.setProperty("role", "danger")
-        self.words.setAccessibleName(self.tr("Why there is no reply"))
+        self.words.setAccessibleDescription(self.tr("Why there is no reply"))
         self.retry = QPushButton(self.tr("Try again"))
         self.retry.clicked.connect(self.retry_requested)
         self.edit = QPushButton(self.tr("Edit message"))
         self.edit.clicked.connect(self.edit_requested)
         self.copy = QPushButton(self.tr("Copy details"))
         self.copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._details))
-        buttons = QHBoxLayout()
+        self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._buttons.setSpacing(2 * UNIT)
         for button in (self.retry, self.edit, self.copy):
-            buttons.addWidget(button)
-        buttons.addStretch()
+            self._buttons.addWidget(button)
+        self._buttons.addStretch()
         column = QVBoxLayout(self)
         column.setContentsMargins(4 * UNIT, 3 * UNIT, 4 * UNIT, 3 * UNIT)
         column.setSpacing(3 * UNIT)
         column.addWidget(self.words)
-        column.addLayout(buttons)
+        column.addLayout(self._buttons)
 
     def show_failure(self, failure: Failure | None, *, resend: bool) -> None:
         """Say what went wrong; `resend` offers to send the question again."""
@@ -54,4 +55,10 @@ class FailureBox(QFrame):
 
     def height_for(self, width: int) -> int:
         """The height that all of it needs at that width, in px."""
+        buttons = [b for b in (self.retry, self.edit, self.copy) if not b.isHidden()]
+        across = sum(button.sizeHint().width() + 2 * UNIT for button in buttons) + 6 * UNIT
+        directions = QBoxLayout.Direction
+        self._buttons.setDirection(
+            directions.LeftToRight if across <= width else directions.TopToBottom
+        )
         return self.layout().heightForWidth(width)

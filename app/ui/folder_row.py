@@ -25,7 +25,8 @@ class FolderRow(QWidget):
         self.copy_button = _button(self.tr("Copy path"), name)
         self.copy_button.clicked.connect(self._copy)
         self.path = _Path(path)
-        self.path.setAccessibleName(name)
+        self.path.setAccessibleName(path)  # the whole of it, where a part is shown
+        self.path.setAccessibleDescription(name)
         words = QVBoxLayout()
         words.setSpacing(UNIT // 2)
         words.addWidget(plain_label(name))

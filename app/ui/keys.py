@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
-from PySide6.QtGui import QKeySequence
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, Qt
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractButton, QApplication
 
 _CHATS = QT_TRANSLATE_NOOP("keys", "Chats")
 _WRITING = QT_TRANSLATE_NOOP("keys", "Writing")
@@ -23,6 +24,7 @@ class Key:
     words: str
     section: str
     listed_only: bool = False  # the focused control handles it: no shortcut of the window
+    others: tuple[str, ...] = ()  # the same where a keyboard is made otherwise; not listed
 
     @property
     def text(self) -> str:
@@ -67,13 +69,25 @@ KEYS = (
     Key("focus_message", "Ctrl+L", QT_TRANSLATE_NOOP("keys", "Go to the message field"), _WRITING),
     Key("stop", "Esc", QT_TRANSLATE_NOOP("keys", "Stop the reply"), _REPLIES),
     Key("regenerate", "Ctrl+R", QT_TRANSLATE_NOOP("keys", "Write the reply anew"), _REPLIES),
-    Key("continue_reply", "Ctrl+Return", QT_TRANSLATE_NOOP("keys", "Go on writing"), _REPLIES),
+    Key(
+        "continue_reply",
+        "Ctrl+Return",
+        QT_TRANSLATE_NOOP("keys", "Go on writing"),
+        _REPLIES,
+        others=("Ctrl+Enter",),  # the one of the number pad
+    ),
     Key("previous_version", "Alt+Left", QT_TRANSLATE_NOOP("keys", "Previous version"), _REPLIES),
     Key("next_version", "Alt+Right", QT_TRANSLATE_NOOP("keys", "Next version"), _REPLIES),
     Key("copy_reply", "Ctrl+Shift+C", QT_TRANSLATE_NOOP("keys", "Copy the last reply"), _REPLIES),
     Key("sidebar", "Ctrl+B", QT_TRANSLATE_NOOP("keys", "List of chats"), _WINDOW),
     Key("panel", "Ctrl+.", QT_TRANSLATE_NOOP("keys", "Side panel"), _WINDOW),
-    Key("zoom_in", "Ctrl+=", QT_TRANSLATE_NOOP("keys", "Larger text"), _WINDOW),
+    Key(
+        "zoom_in",
+        "Ctrl+=",
+        QT_TRANSLATE_NOOP("keys", "Larger text"),
+        _WINDOW,
+        others=("Ctrl++",),  # a key of its own on many keyboards
+    ),
     Key("zoom_out", "Ctrl+-", QT_TRANSLATE_NOOP("keys", "Smaller text"), _WINDOW),
     Key("zoom_reset", "Ctrl+0", QT_TRANSLATE_NOOP("keys", "Usual size of text"), _WINDOW),
     Key("settings", "Ctrl+,", QT_TRANSLATE_NOOP("keys", "Settings"), _WINDOW),
@@ -83,6 +97,15 @@ KEYS = (
 )
 
 BY_NAME = {key.name: key for key in KEYS}
+
+
+def pressed_by_enter(event: QKeyEvent) -> QAbstractButton | None:
+    """The button in focus, if Enter is to press it, which Qt leaves to the space bar."""
+    enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+    plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+    button = QApplication.focusWidget()
+    pressed = enter and plain and not event.isAutoRepeat() and isinstance(button, QAbstractButton)
+    return button if pressed else None
 
 
 def with_key(words: str, name: str) -> str:

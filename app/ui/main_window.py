@@ -5,19 +5,27 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import (
+    QCloseEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+)
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMessageBox, QVBoxLayout, QWidget
 
 from app.ui.composer import Composer
 from app.ui.header import Header
-from app.ui.keys import KEYS
+from app.ui.keys import KEYS, pressed_by_enter
 from app.ui.notice import Notice
 from app.ui.side_panel import SidePanel
 from app.ui.sidebar import Sidebar
 from app.ui.states import Failure
 from app.ui.status_line import StatusLine
-from app.ui.theme import COLUMN_WIDTH, UNIT, Colours
+from app.ui.theme import COLUMN_WIDTH, SCROLL_BAR, UNIT, Colours
 from app.ui.transcript import Transcript
+from app.ui.window_page import WindowPage
 
 # Kinds of notices.
 _NO_MODEL = "no model"
@@ -25,15 +33,11 @@ _REFUSED = "refused"
 _DELETED = "deleted"
 _NOT_KEPT = "not kept"
 
-_LEAST_CHAT = 100 * UNIT  # beside the sidebar and the panel
+_ASIDE = 6 * UNIT + 1  # of the column that messages and composer share; 1 px is for the focus
 
 
 class MainWindow(QMainWindow):
-    """Holds the views; knows nothing of what stands behind them.
-
-    In a narrow window the panel, and then the sidebar, goes away by itself; called back there, it
-    takes the place of the conversation.
-    """
+    """Holds the views; knows nothing of what stands behind them."""
 
     first_painted = Signal()
     closed = Signal(bytes)  # the window's geometry
@@ -45,7 +49,6 @@ class MainWindow(QMainWindow):
     def __init__(self) -> None:
         super().__init__()
         self.setWindowTitle("Smoldesk")
-        self.setMinimumSize(95 * UNIT, 90 * UNIT)
         self.sidebar = Sidebar()
         self.header = Header()
         self.notice = Notice()
@@ -53,10 +56,11 @@ class MainWindow(QMainWindow):
         self.composer = Composer()
         self.status = StatusLine()
         self.panel = SidePanel()
-        self.setCentralWidget(self._arranged())
-        for button in (self.header.sidebar, self.header.panel):
-            button.clicked.connect(self._on_clicked)
-            button.toggled.connect(self._share_room)
+        self.page = WindowPage(self.header, self.sidebar, self._conversation(), self.panel)
+        self.page.bars_chosen.connect(self.bars_chosen)
+        self.page.bar_closed.connect(self.composer.setFocus)
+        self.setCentralWidget(self.page)
+        self.setMinimumSize(self.page.least_size())
         self.header.new_chat_requested.connect(self._make_room)
         self.sidebar.new_chat_requested.connect(self._make_room)
         self.sidebar.chat_entered.connect(self._make_room)
@@ -66,46 +70,39 @@ class MainWindow(QMainWindow):
         self._set_keys()
         self._dialog: QMessageBox | None = None
         self.header.installEventFilter(self)
-        self._room = -1  # how many of the two bars there is room for; not known before it is shown
-        self._wanted = {"sidebar": True, "panel": True}
         self.composer.setFocus()
 
-    def _arranged(self) -> QWidget:
+    def _conversation(self) -> QWidget:
+        """Notice, messages and composer; the last two in one column."""
         writing = QWidget()
-        writing.setMaximumWidth(COLUMN_WIDTH + 8 * UNIT)
+        writing.setMaximumWidth(COLUMN_WIDTH)
         below = QVBoxLayout(writing)
         below.setContentsMargins(0, 0, 0, 0)
         below.setSpacing(2 * UNIT)
         below.addWidget(self.composer)
         below.addWidget(self.status)
+        bar = self.transcript.verticalScrollBar()
         row = QHBoxLayout()
-        row.setContentsMargins(4 * UNIT, 2 * UNIT, 4 * UNIT, 3 * UNIT)
+        row.setContentsMargins(_ASIDE, 2 * UNIT, _ASIDE + SCROLL_BAR, 3 * UNIT)
         row.addStretch(1)
-        row.addWidget(writing, 1000)
+        row.addWidget(writing, 10_000)  # no pixel is left for the two beside it
         row.addStretch(1)
-        self._chat = QWidget()
-        chat = QVBoxLayout(self._chat)
-        chat.setContentsMargins(0, 0, 0, 0)
-        chat.setSpacing(0)
-        chat.addWidget(self.notice)
-        chat.addWidget(self.transcript, 1)
-        chat.addLayout(row)
-        middle = QHBoxLayout()
-        middle.setSpacing(0)
-        middle.addWidget(self._chat, 1)
-        middle.addWidget(self.panel, 0, Qt.AlignmentFlag.AlignRight)
-        right = QVBoxLayout()
-        right.setContentsMargins(0, 0, 0, 0)
-        right.setSpacing(0)
-        right.addWidget(self.header)
-        right.addLayout(middle, 1)
-        page = QWidget()
-        columns = QHBoxLayout(page)
-        columns.setContentsMargins(0, 0, 0, 0)
-        columns.setSpacing(0)
-        columns.addWidget(self.sidebar)
-        columns.addLayout(right, 1)
-        return page
+        # The bar's room is kept free also without it, so that the column never moves.
+        self.transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        bar.setEnabled(False)
+        bar.rangeChanged.connect(self._on_range_changed)
+        chat = QWidget()
+        column = QVBoxLayout(chat)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.notice)
+        column.addWidget(self.transcript, 1)
+        column.addLayout(row)
+        return chat
+
+    @Slot(int, int)
+    def _on_range_changed(self, least: int, most: int) -> None:
+        self.transcript.verticalScrollBar().setEnabled(most > least)
 
     def _set_keys(self) -> None:
         own: dict[str, Callable[[], object]] = {
@@ -120,7 +117,10 @@ class MainWindow(QMainWindow):
             if key.listed_only:
                 continue
             action = own.get(key.name, lambda name=key.name: self.key_pressed.emit(name))
-            shortcut = QShortcut(QKeySequence(key.sequence), self, activated=action)
+            sequences = [QKeySequence(keys) for keys in (key.sequence, *key.others)]
+            shortcut = QShortcut(self)
+            shortcut.activated.connect(action)
+            shortcut.setKeys(sequences)
             self.shortcuts[key.name] = shortcut
 
     @Slot(object)
@@ -132,49 +132,12 @@ class MainWindow(QMainWindow):
 
     def show_bars(self, *, sidebar: bool, panel: bool) -> None:
         """Which of the two bars are wanted where there is room for them."""
-        self._wanted = {"sidebar": sidebar, "panel": panel}
-        if self._room >= 0:
-            self._put_away()
-
-    @Slot(bool)
-    def _on_clicked(self, shown: bool) -> None:
-        if self._room == 2:
-            sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()
-            self._wanted = {"sidebar": sidebar, "panel": panel}
-            self.bars_chosen.emit(sidebar, panel)
-        if not shown and self._chat.isVisible():
-            self.composer.setFocus()
-
-    def _put_away(self) -> None:
-        """Show the bars that are wanted and have room."""
-        for button, shown in (
-            (self.header.sidebar, self._wanted["sidebar"] and self._room >= 1),
-            (self.header.panel, self._wanted["panel"] and self._room >= 2),
-        ):
-            button.setChecked(shown)
-        self._share_room()
-
-    @Slot()
-    def _share_room(self) -> None:
-        """A bar for which there is no room beside the conversation takes its place."""
-        sidebar, panel = self.header.sidebar.isChecked(), self.header.panel.isChecked()
-        taken = sidebar * self.sidebar.width() + panel * self.panel.width()
-        crowded = self.width() < taken + _LEAST_CHAT and (sidebar or panel)
-        if crowded and sidebar and panel:
-            # The one that was there before gives way to the one that was called.
-            called_panel = not self.panel.isVisibleTo(self)
-            (self.header.sidebar if called_panel else self.header.panel).setChecked(False)
-            return  # comes back here
-        self.sidebar.setVisible(sidebar)
-        self.panel.setVisible(panel)
-        self._chat.setVisible(not crowded)
+        self.page.show_bars(sidebar=sidebar, panel=panel)
 
     @Slot()
     def _make_room(self) -> None:
-        """Something is to be done in the conversation: a bar that hides it goes away."""
-        if not self._chat.isVisibleTo(self):
-            self.header.sidebar.setChecked(False)
-            self.header.panel.setChecked(False)
+        """Something is to be done in the conversation."""
+        self.page.make_room()
         self.composer.setFocus()
 
     @Slot(object)
@@ -252,17 +215,19 @@ class MainWindow(QMainWindow):
             room = self.screen().availableGeometry().size()
             self.resize(min(1240, int(room.width() * 0.9)), min(800, int(room.height() * 0.9)))
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter presses the button in focus."""
+        button = pressed_by_enter(event)
+        if button is not None:
+            button.click()
+        else:
+            super().keyPressEvent(event)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The composer takes at most a third; a narrow window puts the bars away."""
+        """The composer takes at most a third, a notice a quarter."""
         super().resizeEvent(event)
         self.composer.set_greatest_height(self.height() // 3)
-        beside = self.width() - _LEAST_CHAT
-        room = (beside >= self.sidebar.width()) + (
-            beside >= self.sidebar.width() + self.panel.width()
-        )
-        if room != self._room:
-            self._room = room
-            self._put_away()
+        self.notice.set_greatest_height(self.height() // 4)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Say when a part of the window was drawn for the first time."""

@@ -2,7 +2,7 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
@@ -29,6 +29,7 @@ class MessageView(QWidget):
 
     text: TextView
     actions: MessageActions
+    ring_radius = 2 * UNIT
 
     def __init__(self, message: ShownMessage, parent: QWidget) -> None:
         super().__init__(parent)
@@ -50,6 +51,14 @@ class MessageView(QWidget):
     def fit(self, width: int) -> int:
         """Lay out for that width, in px; returns the height."""
         raise NotImplementedError
+
+    def tab_stops(self) -> list[QWidget]:
+        """Where Tab leads in it, one after the other."""
+        return [self.text, *self.actions.buttons()]
+
+    def ring(self) -> QRect:
+        """What a ring that shows the focus goes around; it may reach beyond the view."""
+        return self.text.geometry().adjusted(-2 * UNIT, -UNIT, 2 * UNIT, UNIT)
 
     def recolour(self, icons: Icons) -> None:
         """Show the theme's icons."""
@@ -80,6 +89,8 @@ class MessageView(QWidget):
 class QuestionView(MessageView):
     """What the user wrote, exactly as it was written."""
 
+    ring_radius = 4 * UNIT  # as the bubble
+
     def __init__(self, message: ShownMessage, parent: QWidget) -> None:
         super().__init__(message, parent)
         self._bubble = QFrame(self, objectName="question")
@@ -108,6 +119,10 @@ class QuestionView(MessageView):
         self.actions.setGeometry(0, bubble.height() + UNIT, width, row)
         return bubble.height() + UNIT + row
 
+    def ring(self) -> QRect:
+        """Around the bubble."""
+        return self._bubble.geometry().adjusted(-2, -2, 2, 2)
+
 
 class ReplyView(MessageView):
     """What the model wrote, how that ended, and what can be done then."""
@@ -119,6 +134,7 @@ class ReplyView(MessageView):
         self.text.grown.connect(self.resized)
         self.pending = QLabel(self)
         self.pending.setProperty("role", "muted")
+        self.pending.setAccessibleName(self.tr("The reply is being prepared"))
         self.failure = FailureBox(self)
         self.failure.retry_requested.connect(
             lambda: self.regenerate_requested.emit(self.message.id)
@@ -145,6 +161,12 @@ class ReplyView(MessageView):
         """Whether more text may come."""
         reply = self.message.reply
         return reply is not None and reply.status in (ReplyStatus.WAITING, ReplyStatus.STREAMING)
+
+    def tab_stops(self) -> list[QWidget]:
+        """With the buttons of a failure between the text and the actions."""
+        text, *actions = super().tab_stops()
+        failure = self.failure
+        return [text, failure.retry, failure.edit, failure.copy, *actions]
 
     def append_text(self, text: str) -> None:
         """Add what the model has written."""

@@ -4,7 +4,15 @@
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QMenu, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.ui.panel_controls import ChoiceBox, DotsButton, Trouble
 from app.ui.presets import BUILT_IN, LONGEST_NAME, MOST_OWN, Preset, matching, samplers_of
@@ -26,6 +34,11 @@ class PresetRow(QWidget):
         self._options = SamplingOptions()
         self.box = ChoiceBox(self.tr("Custom"))
         self.box.setAccessibleName(self.tr("Preset"))
+        self.box.view().setAccessibleName(self.tr("Presets"))
+        # On Linux a screen reader learns the name of such a box from its label only.
+        label = QLabel(self.tr("Preset"), self)
+        label.setBuddy(self.box)
+        label.hide()
         self.box.setToolTip(
             self.tr(
                 "A preset sets how words are chosen. “Custom” means that the values below are "

@@ -14,6 +14,7 @@ from app.ui.panel_controls import Check, Disclosure, Rule, hint
 from app.ui.preset_row import PresetRow
 from app.ui.presets import Preset, samplers_of
 from app.ui.reply_end import LengthLimit, StopTexts
+from app.ui.scroll_to_focus import ScrollToFocus
 from app.ui.seed_choice import SeedChoice
 from app.ui.states import NextToken
 from app.ui.system_prompt import SystemPrompt
@@ -56,6 +57,7 @@ class SamplingPanel(QScrollArea):
         self.setWidget(self._page)
         self.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
         self.viewport().setAutoFillBackground(False)
+        ScrollToFocus(self)
         self._connect()
         self.set_usual(self._usual)
         self._show()

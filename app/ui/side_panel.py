@@ -58,6 +58,13 @@ class SidePanel(QFrame):
         """As wide as its text wants it; it gives way where the window is narrow."""
         return QSize(self.maximumWidth(), super().sizeHint().height())
 
+    def minimumSizeHint(self) -> QSize:
+        """Narrower it would have to be scrolled sideways."""
+        page, bar = self.sampling.widget(), self.sampling.verticalScrollBar()
+        width = page.minimumSizeHint().width() + bar.sizeHint().width()
+        hint = super().minimumSizeHint()
+        return hint.expandedTo(QSize(width, 0))
+
     def _fit(self) -> None:
         wanted = _LINES_WIDE * self.fontMetrics().height()
         self.setMinimumWidth(PANEL_WIDTH)

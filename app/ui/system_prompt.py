@@ -79,6 +79,7 @@ class SystemPrompt(QWidget):
             button = QPushButton(label)
             button.setProperty("role", "choice")
             button.setCheckable(True)
+            button.setAutoExclusive(True)  # one of several, also for a screen reader
             button.setAccessibleName(self.tr("System prompt: %1").replace("%1", label))
             button.clicked.connect(lambda _=False, name=name: self._on_chosen(name))
             group.addButton(button)

@@ -3,7 +3,6 @@
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
 import math
-import re
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import (
@@ -22,7 +21,6 @@ from app.ui.theme import LINE_HEIGHT
 _WRAP_NICELY = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
 _WRAP_QUICKLY = QTextOption.WrapMode.WrapAnywhere
 _LONG_RUN = 500  # characters
-_UNBROKEN = re.compile(rf"\S{{{_LONG_RUN},}}")
 
 # Not characters, but marks by which a QTextDocument keeps its own frames; and NUL.
 _UNSHOWABLE = dict.fromkeys((0, 0xFDD0, 0xFDD1), "\N{REPLACEMENT CHARACTER}") | {
@@ -42,7 +40,8 @@ _SCROLLING = {
 
 def wrap_mode(text: str) -> QTextOption.WrapMode:
     """How to break lines: Qt's search for a word's border takes quadratic time in a long run."""
-    return _WRAP_QUICKLY if _UNBROKEN.search(text) else _WRAP_NICELY
+    longest = max(map(len, text.split()), default=0)
+    return _WRAP_QUICKLY if longest >= _LONG_RUN else _WRAP_NICELY
 
 
 def showable(text: str) -> str:

@@ -17,12 +17,14 @@ from PySide6.QtGui import (
     QAccessibleAnnouncementEvent,
     QFocusEvent,
     QKeyEvent,
+    QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QToolButton, QWidget
 
 from app.ui.icons import icon
 from app.ui.message_actions import ICON_NAMES, Icons
+from app.ui.message_focus import MessageFocus
 from app.ui.message_view import MessageView, QuestionView, ReplyView
 from app.ui.states import ReplyGrowth, ShownMessage
 from app.ui.theme import COLUMN_WIDTH, UNIT, Colours
@@ -57,6 +59,7 @@ class Transcript(QAbstractScrollArea):
         self._heights: list[int] = []
         self._views: dict[int, MessageView] = {}
         self._icons: Icons = {}
+        self._unordered = False  # there are new views
         self._width = 0
         self._following = True
         self._anchor = (0, 0)  # the first message in sight, and how much of it is out of sight
@@ -71,6 +74,7 @@ class Transcript(QAbstractScrollArea):
         self.jump.clicked.connect(self.jump_to_latest)
         self.jump.hide()
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self._focus = MessageFocus(self)
 
     def view(self, message_id: int) -> MessageView | None:
         """The view of that message, if it is in sight or near."""
@@ -93,6 +97,7 @@ class Transcript(QAbstractScrollArea):
     @Slot(object)
     def show_messages(self, messages: list[ShownMessage]) -> None:
         """Show this state of the conversation; what is the same stays as it is."""
+        held = self._held()
         grown = len(messages) > len(self._messages)
         known = {m.id: h for m, h in zip(self._messages, self._heights, strict=True)}
         self._messages = list(messages)
@@ -107,6 +112,8 @@ class Transcript(QAbstractScrollArea):
         if grown:
             self._following = True  # what was just sent is to be seen
         self._arrange()
+        if held is not None:
+            self._hold(*held)
 
     @Slot(object)
     def append_reply(self, growth: ReplyGrowth) -> None:
@@ -152,6 +159,11 @@ class Transcript(QAbstractScrollArea):
     def minimumSizeHint(self) -> QSize:
         """It may be as small as the window wants."""
         return QSize(40 * UNIT, 20 * UNIT)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Show where the keyboard is."""
+        super().paintEvent(event)
+        self._focus.paint()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Lines break elsewhere; the first one in sight stays."""
@@ -212,6 +224,7 @@ class Transcript(QAbstractScrollArea):
             return
         self._placing = True
         try:
+            self._leave(self.welcome, when=bool(self._messages))
             self.welcome.setVisible(not self._messages)
             if self._messages:
                 self._arrange_messages()
@@ -256,6 +269,10 @@ class Transcript(QAbstractScrollArea):
                 continue
             view.setGeometry(left, tops[place] - offset, width, self._heights[place])
             view.show()
+        if self._unordered:
+            self._unordered = False
+            views = sorted(self._views.values(), key=lambda view: self._places[view.message.id])
+            self._focus.set_order(views, after=self.jump)
 
     def _offset(self, tops: list[int], room: int) -> int:
         """What is above the view, in px."""
@@ -280,12 +297,36 @@ class Transcript(QAbstractScrollArea):
             view.edit_requested.connect(self._on_edit_requested)
             view.version_requested.connect(self.version_requested)
             self._views[message.id] = view
+            self._unordered = True
         return self._views[message.id]
 
     def _drop(self, message_id: int) -> None:
         view = self._views.pop(message_id)
+        self._leave(view)
         view.hide()
         view.deleteLater()
+
+    def _leave(self, widget: QWidget, *, when: bool = True) -> None:
+        """Before `widget` goes: the keyboard in it would go on to whatever Qt finds next."""
+        focus = QApplication.focusWidget()
+        if when and focus is not None and (widget is focus or widget.isAncestorOf(focus)):
+            self.setFocus()
+
+    def _held(self) -> tuple[int, int, str] | None:
+        """The message that the keyboard is in, its place, and the button it is on, if any."""
+        focus = QApplication.focusWidget()
+        for message_id, view in self._views.items():
+            if focus is not None and view.isAncestorOf(focus):
+                return message_id, self._places[message_id], view.actions.holding(focus)
+        return None
+
+    def _hold(self, message_id: int, place: int, button: str) -> None:
+        """Where another version took the message's place, the keyboard is in that one."""
+        if message_id in self._views or place >= len(self._messages):
+            return
+        view = self._views.get(self._messages[place].id)
+        if view is not None and not view.actions.focus(button) and view.text.isVisible():
+            view.text.setFocus()
 
     def _set_bar(self, height: int) -> None:
         bar, room = self.verticalScrollBar(), self.viewport().height()
@@ -322,6 +363,7 @@ class Transcript(QAbstractScrollArea):
 
     def _place_jump(self) -> None:
         away = bool(self._messages) and not self._following
+        self._leave(self.jump, when=not away)
         self.jump.setVisible(away)
         if away:
             self.jump.adjustSize()

@@ -1,11 +1,15 @@
 """What an empty conversation shows: what this is, and a few ways to begin."""
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont
+# ruff: noqa: N802 - the names of what is overridden are Qt's
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.ui.icons import app_icon
 from app.ui.theme import UNIT, scaled_font
+
+_BESIDE_TEXT = 9 * UNIT  # in the button of an example
 
 
 class Welcome(QWidget):
@@ -34,20 +38,23 @@ class Welcome(QWidget):
             column.addWidget(label)
             column.addSpacing(UNIT)
         column.addSpacing(5 * UNIT)
+        box = QWidget()
+        rows = QVBoxLayout(box)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(2 * UNIT)
         self.examples = []
         for text in (
             self.tr("Why is the sky blue?"),
             self.tr("Write a short poem about the sea."),
             self.tr("Give me three ideas for a quick dinner."),
         ):
-            button = QPushButton(text)
-            button.setProperty("role", "example")
+            button = _Example(text)
             button.setCursor(Qt.CursorShape.PointingHandCursor)
-            button.setMinimumWidth(80 * UNIT)
             button.setAccessibleDescription(self.tr("Ask this"))
             button.clicked.connect(lambda _=False, words=text: self.example_chosen.emit(words))
-            column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
+            rows.addWidget(button)
             self.examples.append(button)
+        column.addWidget(box, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addStretch(4)
 
     def height_for(self, width: int) -> int:
@@ -56,3 +63,41 @@ class Welcome(QWidget):
         if layout.hasHeightForWidth():
             return max(layout.heightForWidth(width), layout.minimumSize().height())
         return layout.minimumSize().height()
+
+
+class _Example(QPushButton):
+    """Its text gives way where there is not enough room."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._text = text
+        self.setProperty("role", "example")
+        self.setAccessibleName(text)
+
+    def sizeHint(self) -> QSize:
+        """Wide enough for the whole text."""
+        hint = super().sizeHint()
+        wanted = self.fontMetrics().horizontalAdvance(self._text) + _BESIDE_TEXT
+        return QSize(max(80 * UNIT, wanted), hint.height())
+
+    def minimumSizeHint(self) -> QSize:
+        """The text gives way."""
+        return QSize(0, super().sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the text in."""
+        super().resizeEvent(event)
+        self._elide()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Fit the text in."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_text"):
+            self.updateGeometry()
+            self._elide()
+
+    def _elide(self) -> None:
+        room = self.width() - _BESIDE_TEXT
+        text = self.fontMetrics().elidedText(self._text, Qt.TextElideMode.ElideRight, room + 2)
+        self.setText(text.replace("&", "&&"))
+        self.setToolTip(self._text if text != self._text else "")
