@@ -98,7 +98,7 @@ class SettingsController(QObject):
 
     def show_settings(self, window: QWidget) -> None:
         """Open the settings."""
-        from app.ui.settings_dialog import SettingsDialog
+        from app.ui.dialogs.settings_dialog import SettingsDialog
 
         shown = replace(self.settings, theme=self._theme)
         dialog = SettingsDialog(shown, self._model, self._places, window)
@@ -116,13 +116,13 @@ class SettingsController(QObject):
 
     def show_keys(self, window: QWidget) -> None:
         """Open the list of keys."""
-        from app.ui.keys_dialog import KeysDialog
+        from app.ui.dialogs.keys_dialog import KeysDialog
 
         self._open(lambda: KeysDialog(window))
 
     def show_about(self, window: QWidget) -> None:
         """Open what there is to say about the program."""
-        from app.ui.about_dialog import AboutDialog
+        from app.ui.dialogs.about_dialog import AboutDialog
 
         self._open(lambda: AboutDialog(self._model, window))
 

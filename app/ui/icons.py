@@ -1,48 +1,27 @@
 """Icons drawn from SVG in the colour of the theme, sharp at every scale and every size of text."""
 
-from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QIcon, QIconEngine, QPainter, QPixmap
+from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from app.assets import asset
 
-_DISABLED = 0.4  # opacity
+_SIZES = (20, 40, 80)  # px; Qt scales down smoothly from the next larger one
 
 
 def icon(name: str, colour: str) -> QIcon:
-    """`assets/icons/<name>.svg` with its `currentColor` replaced by `colour`."""
+    """`assets/icons/<name>.svg` with its `currentColor` replaced by `colour`.
+
+    Pictures, not a QIconEngine that would draw when asked: PySide 6.11 takes the engine of an icon
+    apart twice, and the program ends in the garbage collector.
+    """
     svg = asset(f"icons/{name}.svg").read_text(encoding="utf-8").replace("currentColor", colour)
-    return QIcon(_SvgEngine(svg.encode()))
-
-
-class _SvgEngine(QIconEngine):
-    """Draws when it is asked to, in the size it is asked for: most icons are seen in one."""
-
-    def __init__(self, svg: bytes) -> None:
-        super().__init__()
-        self._svg = svg
-        self._renderer: QSvgRenderer | None = None
-
-    def paint(self, painter: QPainter, rect: QRect, mode: QIcon.Mode, _state: QIcon.State) -> None:
-        """Draw into that place."""
-        if self._renderer is None:
-            self._renderer = QSvgRenderer(QByteArray(self._svg))
-        if mode == QIcon.Mode.Disabled:
-            painter.setOpacity(_DISABLED)
-        self._renderer.render(painter, QRectF(rect))
-
-    def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
-        """A picture of that many pixels."""
-        picture = QPixmap(size)
-        picture.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(picture)
-        self.paint(painter, picture.rect(), mode, state)
-        painter.end()
-        return picture
-
-    def clone(self) -> QIconEngine:
-        """Another one of the same."""
-        return _SvgEngine(self._svg)
+    renderer = QSvgRenderer(QByteArray(svg.encode()))
+    result = QIcon()
+    for size in _SIZES:
+        # Without a scale of their own: Qt prefers one of the screen's scale to one large enough.
+        result.addPixmap(_drawn(renderer, size))
+    return result
 
 
 def icon_size(font: QFont) -> QSize:

@@ -15,16 +15,16 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMessageBox, QVBoxLayout, QWidget
 
-from app.ui.composer import Composer
+from app.ui.composer.composer import Composer
 from app.ui.header import Header
 from app.ui.keys import KEYS, pressed_by_enter
 from app.ui.notice import Notice
-from app.ui.side_panel import SidePanel
-from app.ui.sidebar import Sidebar
+from app.ui.panel.side_panel import SidePanel
+from app.ui.sidebar.sidebar import Sidebar
 from app.ui.states import Failure
 from app.ui.status_line import StatusLine
 from app.ui.theme import COLUMN_WIDTH, SCROLL_BAR, UNIT, Colours
-from app.ui.transcript import Transcript
+from app.ui.transcript.transcript import Transcript
 from app.ui.window_page import WindowPage
 
 # Kinds of notices.

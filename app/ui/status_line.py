@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
 from app.ui.context_gauge import ContextGauge
-from app.ui.elided_label import ElidedLabel
+from app.ui.controls.elided_label import ElidedLabel
 from app.ui.states import ChatState, ModelState, ReplyGrowth
 from app.ui.theme import UNIT, scaled_font
 from app.ui.wording import speed, whole

@@ -7,8 +7,8 @@ from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.ui.header import Header
-from app.ui.side_panel import SidePanel
-from app.ui.sidebar import Sidebar
+from app.ui.panel.side_panel import SidePanel
+from app.ui.sidebar.sidebar import Sidebar
 from app.ui.theme import UNIT
 
 _LEAST_SIZE = QSize(95 * UNIT, 90 * UNIT)

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.message_view import MessageView
 from app.ui.states import Activity, ChatLine, Failure, ReplyFacts, ReplyStatus, ShownMessage
+from app.ui.transcript.message_view import MessageView
 from engine.errors import EngineError
 
 Role = QAccessible.Role

@@ -11,9 +11,9 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QScrollArea, QToolTip, QWidget
 
-from app.ui.bar_rows import COUNT, rows_of
-from app.ui.bars import NextTokenBars
-from app.ui.token_text import percent, visible
+from app.ui.panel.bar_rows import COUNT, rows_of
+from app.ui.panel.bars import NextTokenBars
+from app.ui.panel.token_text import percent, visible
 from engine.events import Bar, Picture
 from engine.options import SamplingOptions
 from engine.sampling import candidates

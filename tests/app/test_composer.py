@@ -10,7 +10,7 @@ from PySide6.QtGui import QInputMethodEvent, QKeyEvent, QKeySequence, QTextCurso
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.ui.message_field import MAX_CHARACTERS
+from app.ui.composer.message_field import MAX_CHARACTERS
 from app.ui.states import ChatState
 
 NO = Qt.KeyboardModifier.NoModifier

@@ -10,13 +10,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPlainTextEdit, QWidget
 
 from app.settings import Settings
-from app.ui.about_dialog import AboutDialog
+from app.ui.controls.system_prompt import SystemPrompt
+from app.ui.dialogs.about_dialog import AboutDialog
+from app.ui.dialogs.keys_dialog import KeysDialog
+from app.ui.dialogs.settings_dialog import Place, SettingsDialog, options_in_words
 from app.ui.icons import icon
 from app.ui.keys import BY_NAME, KEYS, with_key
-from app.ui.keys_dialog import KeysDialog
-from app.ui.settings_dialog import Place, SettingsDialog, options_in_words
 from app.ui.states import ModelInfo
-from app.ui.system_prompt import SystemPrompt
 from app.ui.theme import DARK, LIGHT, ZOOMS, Appearance, scaled_font, zoom_beside
 from engine.options import SamplingOptions
 

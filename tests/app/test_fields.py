@@ -9,7 +9,7 @@ from event_loop import pause
 from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtTest import QTest
 
-from app.ui.composer import MAX_CHARACTERS
+from app.ui.composer.composer import MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from fake_engine import FakeEngine
 from PySide6.QtCore import QPoint, QSize
 from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QWidget
 
-from app.ui.elided_label import ElidedLabel
+from app.ui.controls.elided_label import ElidedLabel
 from app.ui.states import ChatState, Failure
 from app.ui.theme import DARK, LIGHT, ZOOMS
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.ui.markdown import MarkdownStream, parse
-from app.ui.markdown_view import MarkdownView
+from app.ui.transcript.markdown import MarkdownStream, parse
+from app.ui.transcript.markdown_view import MarkdownView
 
 WHOLE = """The sky is **blue** because *air* scatters `short` waves.
 

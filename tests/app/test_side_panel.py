@@ -19,12 +19,13 @@ from PySide6.QtWidgets import (
     QTabBar,
 )
 
-from app.ui import reply_end, system_prompt
-from app.ui.option_table import MAIN, MORE
+from app.ui.controls import system_prompt
+from app.ui.panel import reply_end
+from app.ui.panel.option_table import MAIN, MORE
+from app.ui.panel.reply_end import escaped, stop_texts
+from app.ui.panel.seed_choice import GREATEST
+from app.ui.panel.side_panel import PANEL_WIDTH, SidePanel
 from app.ui.presets import BUILT_IN, SAMPLERS, Preset
-from app.ui.reply_end import escaped, stop_texts
-from app.ui.seed_choice import GREATEST
-from app.ui.side_panel import PANEL_WIDTH, SidePanel
 from app.ui.states import ModelInfo
 from app.ui.theme import Appearance
 from engine.events import Bar, Picture

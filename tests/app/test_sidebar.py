@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
     QToolButton,
 )
 
-from app.ui.chat_model import shown_title
 from app.ui.header import Header
-from app.ui.sidebar import Sidebar
+from app.ui.sidebar.chat_model import shown_title
+from app.ui.sidebar.sidebar import Sidebar
 from app.ui.states import Activity, ChatLine, ModelInfo
 from app.ui.theme import DARK, LIGHT, Appearance
 

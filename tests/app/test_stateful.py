@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 

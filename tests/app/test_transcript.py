@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.ui.states import ReplyFacts, ReplyGrowth, ReplyStatus, ShownMessage
-from app.ui.transcript import Transcript
+from app.ui.transcript.transcript import Transcript
 
 DONE = ReplyFacts(ReplyStatus.FINISHED, "end_of_turn")
 RUNNING = ReplyFacts(ReplyStatus.STREAMING)

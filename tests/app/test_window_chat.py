@@ -10,8 +10,8 @@ from PySide6.QtGui import QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.ui.chat_model import LINE_ROLE
-from app.ui.settings_dialog import SettingsDialog
+from app.ui.dialogs.settings_dialog import SettingsDialog
+from app.ui.sidebar.chat_model import LINE_ROLE
 from app.ui.states import Activity, ChatState, Failure, ModelState, ReplyStatus
 from engine.errors import EngineError
 

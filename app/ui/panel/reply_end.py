@@ -7,8 +7,8 @@ import re
 from PySide6.QtCore import QMimeData, QSignalBlocker, QSize, Signal, Slot
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
 
-from app.ui.option_slider import OptionSlider, Scale
-from app.ui.panel_controls import Check, Trouble
+from app.ui.controls.panel_controls import Check, Trouble
+from app.ui.panel.option_slider import OptionSlider, Scale
 from app.ui.theme import UNIT
 from app.ui.wording import whole
 from engine.options import MAX_STOP_TEXT_LENGTH, MAX_STOP_TEXTS, RANGES

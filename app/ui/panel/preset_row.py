@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.panel_controls import ChoiceBox, DotsButton, Trouble
+from app.ui.controls.panel_controls import ChoiceBox, DotsButton, Trouble
 from app.ui.presets import BUILT_IN, LONGEST_NAME, MOST_OWN, Preset, matching, samplers_of
 from app.ui.theme import UNIT
 from engine.options import SamplingOptions

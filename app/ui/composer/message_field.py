@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
-from app.ui.text_view import wrap_mode
+from app.ui.controls.text_view import wrap_mode
 from app.ui.theme import TEXT_SCALE, scaled_font
 from app.ui.wording import whole
 

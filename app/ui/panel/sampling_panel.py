@@ -7,17 +7,17 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from app.ui.bars import NextTokenBars
-from app.ui.option_slider import OptionSlider
-from app.ui.option_table import MAIN, MORE, make_slider
-from app.ui.panel_controls import Check, Disclosure, Rule, hint
-from app.ui.preset_row import PresetRow
+from app.ui.controls.panel_controls import Check, Disclosure, Rule, hint
+from app.ui.controls.scroll_to_focus import ScrollToFocus
+from app.ui.controls.system_prompt import SystemPrompt
+from app.ui.panel.bars import NextTokenBars
+from app.ui.panel.option_slider import OptionSlider
+from app.ui.panel.option_table import MAIN, MORE, make_slider
+from app.ui.panel.preset_row import PresetRow
+from app.ui.panel.reply_end import LengthLimit, StopTexts
+from app.ui.panel.seed_choice import SeedChoice
 from app.ui.presets import Preset, samplers_of
-from app.ui.reply_end import LengthLimit, StopTexts
-from app.ui.scroll_to_focus import ScrollToFocus
-from app.ui.seed_choice import SeedChoice
 from app.ui.states import NextToken
-from app.ui.system_prompt import SystemPrompt
 from app.ui.theme import UNIT, Colours
 from engine.options import SamplingOptions
 

@@ -8,11 +8,11 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import QFontMetrics, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.ui.bar_rows import COUNT, BarRows, rows_of
-from app.ui.panel_controls import heading, hint
+from app.ui.controls.panel_controls import heading, hint
+from app.ui.panel.bar_rows import COUNT, BarRows, rows_of
+from app.ui.panel.token_text import percent, visible
 from app.ui.states import NextToken
 from app.ui.theme import UNIT, Colours, scaled_font
-from app.ui.token_text import percent, visible
 from app.ui.wording import whole
 from engine.events import Picture
 from engine.options import SamplingOptions

@@ -5,7 +5,7 @@ from itertools import groupby
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from app.ui.dialog import Card, Dialog
+from app.ui.dialogs.dialog import Card, Dialog
 from app.ui.keys import KEYS, Key
 from app.ui.theme import UNIT
 

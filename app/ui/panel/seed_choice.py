@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.panel_controls import Radio, Trouble, hint
+from app.ui.controls.panel_controls import Radio, Trouble, hint
 from app.ui.theme import UNIT
 from app.ui.wording import whole
 

@@ -6,12 +6,12 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
-from app.ui.failure_box import FailureBox
-from app.ui.markdown_view import MarkdownView
-from app.ui.message_actions import Icons, MessageActions
+from app.ui.controls.text_view import TextView
 from app.ui.states import ReplyStatus, ShownMessage
-from app.ui.text_view import TextView
 from app.ui.theme import TEXT_SCALE, UNIT, scaled_font
+from app.ui.transcript.failure_box import FailureBox
+from app.ui.transcript.markdown_view import MarkdownView
+from app.ui.transcript.message_actions import Icons, MessageActions
 from app.ui.wording import cost_explained, cost_of_reply, end_of_reply
 
 _GOES_ON_AFTER = ("stopped", "length", "stop_text", "loop", "context_full", "error")

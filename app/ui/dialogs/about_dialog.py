@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt, Slot, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton, QToolTip, QWidget
 
-from app.ui.dialog import Card, Dialog, plain_label
+from app.ui.dialogs.dialog import Card, Dialog, plain_label
 from app.ui.icons import app_icon
 from app.ui.states import ModelInfo
 from app.ui.theme import UNIT

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QCoreApplication
 
-from app.ui.option_slider import OptionSlider, Scale
+from app.ui.panel.option_slider import OptionSlider, Scale
 from engine.options import RANGES
 
 MAIN = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")

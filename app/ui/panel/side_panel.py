@@ -5,8 +5,8 @@
 from PySide6.QtCore import QEvent, QSize, Qt, Slot
 from PySide6.QtWidgets import QFrame, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.ui.sampling_panel import SamplingPanel
-from app.ui.scope_panel import ScopePanel
+from app.ui.panel.sampling_panel import SamplingPanel
+from app.ui.panel.scope_panel import ScopePanel
 from app.ui.theme import UNIT, Colours
 
 PANEL_WIDTH = 76 * UNIT

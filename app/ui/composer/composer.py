@@ -14,9 +14,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.elided_label import ElidedLabel
+from app.ui.composer.message_field import MAX_CHARACTERS, MessageField
+from app.ui.controls.elided_label import ElidedLabel
 from app.ui.icons import icon, icon_size
-from app.ui.message_field import MAX_CHARACTERS, MessageField
 from app.ui.states import ChatState
 from app.ui.theme import UNIT, Colours, scaled_font
 

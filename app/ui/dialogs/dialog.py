@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.ui.controls.scroll_to_focus import ScrollToFocus
 from app.ui.keys import pressed_by_enter
-from app.ui.scroll_to_focus import ScrollToFocus
 from app.ui.theme import UNIT, scaled_font
 
 

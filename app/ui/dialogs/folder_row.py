@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QFontMetrics, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QToolTip, QVBoxLayout, QWidget
 
-from app.ui.dialog import plain_label
+from app.ui.dialogs.dialog import plain_label
 from app.ui.icons import icon, icon_size
 from app.ui.theme import UNIT, Colours
 

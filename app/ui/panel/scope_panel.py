@@ -22,9 +22,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.panel_controls import Rule, Words, heading, hint
+from app.ui.controls.panel_controls import Rule, Words, heading, hint
+from app.ui.controls.text_view import wrap_mode
 from app.ui.states import ModelInfo
-from app.ui.text_view import wrap_mode
 from app.ui.theme import UNIT, Colours, scaled_font
 from app.ui.wording import precision_explained, where_it_runs, whole
 

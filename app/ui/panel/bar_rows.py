@@ -20,8 +20,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from app.ui.panel.token_text import cut_name, is_control, percent, visible
 from app.ui.theme import LIGHT, UNIT, Colours, scaled_font
-from app.ui.token_text import cut_name, is_control, percent, visible
 from engine.events import Bar, Picture
 
 COUNT = 12

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QObject, Qt, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea
 from shiboken6 import isValid
 
 from app.ui.theme import UNIT
@@ -19,12 +19,19 @@ class ScrollToFocus(QObject):
     def __init__(self, area: QScrollArea) -> None:
         super().__init__(area)
         self._area = area
+        self._anywhere = False  # whether the keyboard was in the program before
         QApplication.instance().focusChanged.connect(self._on_focus_changed)
 
-    @Slot(QWidget, QWidget)
-    def _on_focus_changed(self, old: QWidget | None, new: QWidget | None) -> None:
-        if not isValid(self._area) or old is None or new is None or not moved_by_key():
-            return  # without an old one it was the window that came to the front
+    @Slot()
+    def _on_focus_changed(self) -> None:
+        # Not the widgets that the signal brings: one of them may be half-way through its end, and
+        # a Python object made for it would point at nothing.
+        if not isValid(self._area):
+            return
+        new = QApplication.focusWidget()
+        came_forward, self._anywhere = not self._anywhere, new is not None
+        if new is None or came_forward or not moved_by_key():
+            return
         if self._area.viewport().isAncestorOf(new):
             # Of a text field, ensureWidgetVisible would show only the line with the caret.
             middle = new.mapTo(self._area.widget(), new.rect().center())

@@ -5,9 +5,9 @@ from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
 from shiboken6 import isValid
 
-from app.ui.message_view import MessageView
-from app.ui.scroll_to_focus import moved_by_key
+from app.ui.controls.scroll_to_focus import moved_by_key
 from app.ui.theme import UNIT
+from app.ui.transcript.message_view import MessageView
 
 _MARGIN = 2 * UNIT
 
@@ -19,6 +19,7 @@ class MessageFocus(QObject):
         super().__init__(area)
         self._area = area
         self._ringed: QWidget | None = None
+        self._anywhere = False  # whether the keyboard was in the window before
         QApplication.instance().focusChanged.connect(self._on_focus_changed)
 
     def set_order(self, views: list[MessageView], *, after: QWidget) -> None:
@@ -40,17 +41,21 @@ class MessageFocus(QObject):
         radius = view.ring_radius
         painter.drawRoundedRect(view.ring().translated(view.pos()), radius, radius)
 
-    @Slot(QWidget, QWidget)
-    def _on_focus_changed(self, old: QWidget | None, new: QWidget | None) -> None:
+    @Slot()
+    def _on_focus_changed(self) -> None:
+        # Not the widgets that the signal brings: one of them may be half-way through its end, and
+        # a Python object made for it would point at nothing.
         if not isValid(self._area):
-            return  # the focus goes as the window does
+            return
+        new = QApplication.focusWidget()
+        came_forward, self._anywhere = not self._anywhere, new is not None
         viewport = self._area.viewport()
         inside = new is not None and viewport.isAncestorOf(new)
         ringed = new if inside and moved_by_key() else None
         if ringed is not self._ringed:
             self._ringed = ringed
             viewport.update()
-        if ringed is not None and old is not None:  # otherwise the window came to the front
+        if ringed is not None and not came_forward:
             self._bring_into_sight(ringed)
 
     def _ringed_view(self) -> MessageView | None:

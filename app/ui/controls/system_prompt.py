@@ -13,8 +13,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.panel_controls import Trouble, heading, hint
-from app.ui.text_view import wrap_mode
+from app.ui.controls.panel_controls import Trouble, heading, hint
+from app.ui.controls.text_view import wrap_mode
 from app.ui.theme import UNIT
 from app.ui.wording import whole
 

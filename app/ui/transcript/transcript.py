@@ -23,12 +23,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QToolButton, QWidget
 
 from app.ui.icons import icon
-from app.ui.message_actions import ICON_NAMES, Icons
-from app.ui.message_focus import MessageFocus
-from app.ui.message_view import MessageView, QuestionView, ReplyView
 from app.ui.states import ReplyGrowth, ShownMessage
 from app.ui.theme import COLUMN_WIDTH, UNIT, Colours
-from app.ui.welcome import Welcome
+from app.ui.transcript.message_actions import ICON_NAMES, Icons
+from app.ui.transcript.message_focus import MessageFocus
+from app.ui.transcript.message_view import MessageView, QuestionView, ReplyView
+from app.ui.transcript.welcome import Welcome
 
 _ABOVE = 6 * UNIT  # the first message, and below the last
 _GAP = 5 * UNIT

@@ -8,13 +8,13 @@ from PySide6.QtCore import QEvent, Signal, Slot
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
-from app.ui.choice import Choice
-from app.ui.dialog import Card, Dialog, plain_label
-from app.ui.folder_row import FolderRow
+from app.ui.controls.choice import Choice
+from app.ui.controls.system_prompt import SystemPrompt
+from app.ui.dialogs.dialog import Card, Dialog, plain_label
+from app.ui.dialogs.folder_row import FolderRow
 from app.ui.icons import icon, icon_size
 from app.ui.presets import USUAL
 from app.ui.states import ModelInfo, Place
-from app.ui.system_prompt import SystemPrompt
 from app.ui.theme import UNIT, ZOOMS, Colours, zoom_beside
 from app.ui.wording import decimal, precision_explained, where_it_runs, whole
 from engine.options import SamplingOptions

@@ -22,9 +22,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from app.ui.markdown import MarkdownStream, Paragraph, Run
-from app.ui.text_view import TextView, showable
+from app.ui.controls.text_view import TextView, showable
 from app.ui.theme import LINE_HEIGHT, UNIT
+from app.ui.transcript.markdown import MarkdownStream, Paragraph, Run
 
 _SHARE = 6  # rendering takes at most one part in so many of the time
 

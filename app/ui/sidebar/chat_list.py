@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.chat_model import LINE_ROLE, ChatModel
-from app.ui.chat_row import BEATS, ChatRow
+from app.ui.sidebar.chat_model import LINE_ROLE, ChatModel
+from app.ui.sidebar.chat_row import BEATS, ChatRow
 from app.ui.states import Activity, ChatLine
 from app.ui.theme import LIGHT, UNIT, Colours
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.chat_model import LINE_ROLE, LONGEST_TITLE
 from app.ui.icons import icon
+from app.ui.sidebar.chat_model import LINE_ROLE, LONGEST_TITLE
 from app.ui.states import Activity, ChatLine
 from app.ui.theme import LIGHT, UNIT, Colours
 

@@ -15,9 +15,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.ui.chat_list import ChatList
 from app.ui.icons import icon, icon_size
 from app.ui.keys import BY_NAME, with_key
+from app.ui.sidebar.chat_list import ChatList
 from app.ui.states import ChatLine
 from app.ui.theme import UNIT, Colours
 

@@ -1,0 +1,1 @@
+"""Small controls that several views are made of."""

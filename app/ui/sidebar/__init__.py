@@ -1,0 +1,1 @@
+"""The bar at the left: all chats."""
