@@ -130,13 +130,13 @@ class ChatController(QObject):
 
     @Slot(int)
     def regenerate(self, message_id: int) -> None:
-        """Write another version of a reply; one without any words is replaced."""
+        """Write another version of a reply; one without words that nothing follows is replaced."""
         if self.state.busy or message_id not in self.conversation:
             return
         old = self.conversation[message_id]
         if old.role != "assistant" or old.parent_id is None:
             return
-        if not old.content:
+        if not old.content and not self.conversation.followed(old.id):
             self.conversation.withdraw(old.id, time.time())
         self._ask(old.parent_id)
 

@@ -72,6 +72,10 @@ class Conversation:
         """The messages that share one place, oldest first."""
         return self._children[self._messages[message_id].parent_id]
 
+    def followed(self, message_id: int) -> bool:
+        """Whether any message was written after that one, on any branch."""
+        return bool(self._children.get(message_id))
+
     def change_chat(self, **changes: object) -> None:
         """Replace fields of the chat's record and keep it."""
         self.set_up(**changes)

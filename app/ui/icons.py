@@ -6,7 +6,7 @@ from PySide6.QtSvg import QSvgRenderer
 
 from app.assets import asset
 
-_SIZES = (20, 40, 80)  # px; Qt scales down smoothly from the next larger one
+_SIZES = (20, 40, 80, 160)  # px; Qt scales down smoothly from the next larger one
 
 
 def icon(name: str, colour: str) -> QIcon:

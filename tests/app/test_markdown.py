@@ -91,6 +91,9 @@ def cut(text: str, cuts: list[int]) -> list[str]:
 @example(WHOLE, list(range(len(WHOLE))))
 @example("a\n```\nb\n  c\n```", list(range(20)))
 @example("> a\n\n1. b\n\nc", list(range(20)))
+@example("1\n#111", list(range(20)))
+@example("a\n\n1. b\n\n2. c\n\n3\n\nd", list(range(40)))
+@example("- a\n\n- b\n\n  c\n\nd", list(range(40)))
 def test_any_pieces_make_the_same_document(views, text, cuts):
     at_once, in_pieces = views
     at_once.set_text(text)

@@ -162,7 +162,7 @@ def machine(qt_app, folder):
             place = data.draw(st.sampled_from(range(1, len(path), 2)))
             message_id = self.views()[place].id
             old = path[place]
-            if not old.text:
+            if not old.text and not old.children:
                 old.parent.children.remove(old)
             self.reply(old.parent, fails)
             self.smoldesk.chat.regenerate(message_id)

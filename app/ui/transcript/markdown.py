@@ -56,14 +56,13 @@ class MarkdownStream:
         """Add `text`: the number of the first paragraph that may differ, and all from it on."""
         # markdown-it counts these as ends of lines, too.
         self._text = (self._text + text).replace("\r\n", "\n").replace("\r", "\n")
-        first, result = self._done, []
+        first = self._done
         blocks = _blocks(self._text)
-        for number, (_, paragraphs) in enumerate(blocks):
-            result += paragraphs
-            if number < len(blocks) - 1:
-                self._done += len(paragraphs)
-        if len(blocks) > 1:
-            self._text = "\n".join(self._text.split("\n")[blocks[-1][0] :])
+        result = [paragraph for block in blocks for paragraph in block.paragraphs]
+        open_ = _first_open(blocks, self._text)
+        if open_ > 0:
+            self._done += sum(len(block.paragraphs) for block in blocks[:open_])
+            self._text = "\n".join(self._text.split("\n")[blocks[open_].line :])
         return first, result
 
 
@@ -85,17 +84,40 @@ def _parser(*, inline: bool) -> Any:
     return parser
 
 
-def _blocks(text: str) -> list[tuple[int, list[Paragraph]]]:
-    """Each outermost block with the number of its first line."""
-    result: list[tuple[int, list[Paragraph]]] = []
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """An outermost block, and the number of its first line."""
+
+    line: int
+    is_list: bool
+    paragraphs: list[Paragraph]
+
+
+def _blocks(text: str) -> list[_Block]:
+    result: list[_Block] = []
     tokens = _parser(inline=len(text) <= LONGEST_BLOCK).parse(text)
     start = 0
     for place, token in enumerate(tokens):
         if token.level == 0 and token.nesting <= 0:  # the end of an outermost block
-            first = tokens[start].map[0] if tokens[start].map else 0
-            result.append((first, _paragraphs(tokens[start : place + 1], text)))
+            line = tokens[start].map[0] if tokens[start].map else 0
+            paragraphs = _paragraphs(tokens[start : place + 1], text)
+            result.append(_Block(line, token.type.endswith("_list_close"), paragraphs))
             start = place + 1
     return result
+
+
+def _first_open(blocks: list[_Block], text: str) -> int:
+    """The first block that more text may change.
+
+    That is the last one; and the one before, of which it may turn out to be a part: as the next
+    item of a list, or as the next line where no blank one lies between.
+    """
+    last = len(blocks) - 1
+    if last < 1:
+        return 0
+    above = text.split("\n")[blocks[last].line - 1]
+    joins = blocks[last - 1].is_list or above.strip()
+    return last - 1 if joins else last
 
 
 def _paragraphs(tokens: list[Any], text: str) -> list[Paragraph]:
