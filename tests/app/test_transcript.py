@@ -234,3 +234,18 @@ def test_pulling_a_selection_beyond_the_edge_scrolls(transcript):
     pause(20)
     assert bar.value() > 0
     QTest.mouseRelease(text.viewport(), Qt.MouseButton.LeftButton, pos=below)
+
+
+def test_of_a_very_long_question_the_beginning_is_shown_and_all_of_it_on_request(transcript):
+    text = "some words " * 3000
+    transcript.show_conversation([ShownMessage(1, "user", text)])
+    view = transcript.view(1)
+    assert view.text.text().endswith("…")
+    assert len(view.text.text()) < 2100
+    QTest.mouseClick(view.unfold, Qt.MouseButton.LeftButton)
+    pause(20)
+    assert view.text.text() == text
+    assert view.unfold.isHidden()
+    laid_out_well(transcript)
+    transcript.show_conversation([ShownMessage(2, "user", "short")])
+    assert transcript.view(2).unfold.isHidden()

@@ -76,16 +76,18 @@ class TextView(QTextEdit):
         self._end_run = ""
 
     def set_text(self, text: str) -> None:
-        """Show another text."""
+        """Show another text; laid out once, if the width is known by now."""
         self.setWordWrapMode(wrap_mode(text))
-        self.setPlainText(showable(text))
+        self.document().clear()
         spacing = QTextBlockFormat()
         spacing.setLineHeight(
             LINE_HEIGHT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
         )
         cursor = QTextCursor(self.document())
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.setBlockFormat(spacing)
+        cursor.beginEditBlock()
+        cursor.setBlockFormat(spacing)  # before the text, or all of it is laid out anew
+        cursor.insertText(showable(text))
+        cursor.endEditBlock()
 
     def text(self) -> str:
         """What is shown."""

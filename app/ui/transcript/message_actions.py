@@ -16,7 +16,7 @@ Icons = dict[str, QIcon]
 _LEAST_CHARACTERS = 24  # beside the buttons; with less room the words go below
 _TOP = Qt.AlignmentFlag.AlignTop
 
-ICON_NAMES = ("left", "right", "regenerate", "edit", "copy", "continue")
+ICON_NAMES = ("left", "right", "regenerate", "edit", "copy", "continue", "expand")
 
 
 class MessageActions(QWidget):

@@ -2,7 +2,7 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
@@ -13,6 +13,9 @@ from app.ui.transcript.failure_box import FailureBox
 from app.ui.transcript.markdown_view import MarkdownView
 from app.ui.transcript.message_actions import Icons, MessageActions
 from app.ui.wording import cost_explained, cost_of_reply, end_of_reply
+
+_LONG = 6_000  # characters; of a longer question only the beginning is shown at first
+_BEGINNING = 2_000
 
 _GOES_ON_AFTER = ("stopped", "length", "stop_text", "loop", "context_full", "error")
 
@@ -87,7 +90,10 @@ class MessageView(QWidget):
 
 
 class QuestionView(MessageView):
-    """What the user wrote, exactly as it was written."""
+    """What the user wrote, exactly as it was written; of a very long text its beginning at first.
+
+    Laying out the longest that can be sent takes a tenth of a second.
+    """
 
     ring_radius = 4 * UNIT  # as the bubble
 
@@ -95,8 +101,12 @@ class QuestionView(MessageView):
         super().__init__(message, parent)
         self._bubble = QFrame(self, objectName="question")
         self.text = TextView(self.tr("Your message"), self._bubble)
-        self.text.set_text(message.text)
+        self._filled: str | None = None  # with this text, once the width is known
+        self._unfolded = False
         self.actions = MessageActions(at_right=True, parent=self)
+        self.unfold = self.actions.add("expand", self.tr("Show all of this message"), self._unfold)
+        self.unfold.setText(self.tr("Show all"))
+        self.unfold.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.actions.add(
             "edit", self.tr("Edit this message"), lambda: self.edit_requested.emit(self.message.id)
         )
@@ -109,7 +119,14 @@ class QuestionView(MessageView):
         """The bubble is as wide as its text, at most most of the width, at the right."""
         aside, above = 4 * UNIT, 3 * UNIT
         widest = max(int(width * 0.85) - 2 * aside, 15 * UNIT)
-        across = self.text.natural_width(self.message.text, widest)
+        long = len(self.message.text) > _LONG and not self._unfolded
+        self.unfold.setVisible(long)
+        shown = f"{self.message.text[:_BEGINNING].rstrip()} …" if long else self.message.text
+        across = self.text.natural_width(shown, widest)
+        if self._filled != shown:  # a long text takes long to lay out: only once
+            self._filled = shown
+            self.text.resize(across, 1)
+            self.text.set_text(self._filled)
         down = self.text.height_for(across)
         self.text.move(aside, above)
         # A line's extra height is below its text; the smaller margin evens it out.
@@ -118,6 +135,11 @@ class QuestionView(MessageView):
         row = self.actions.height_for(width)
         self.actions.setGeometry(0, bubble.height() + UNIT, width, row)
         return bubble.height() + UNIT + row
+
+    def _unfold(self) -> None:
+        self._unfolded = True
+        self.text.setFocus()
+        self.resized.emit()
 
     def ring(self) -> QRect:
         """Around the bubble."""
