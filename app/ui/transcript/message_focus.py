@@ -30,6 +30,25 @@ class MessageFocus(QObject):
                 QWidget.setTabOrder(after, stop)
                 after = stop
 
+    def leave(self, widget: QWidget) -> None:
+        """Before `widget` goes: the keyboard in it would go on to whatever Qt finds next."""
+        focus = QApplication.focusWidget()
+        if focus is not None and (widget is focus or widget.isAncestorOf(focus)):
+            self._area.setFocus()
+
+    def held(self, views: dict[int, MessageView]) -> tuple[int, str] | None:
+        """The id of the message that the keyboard is in, and the button it is on, if any."""
+        focus = QApplication.focusWidget()
+        for message_id, view in views.items():
+            if focus is not None and view.isAncestorOf(focus):
+                return message_id, view.actions.holding(focus)
+        return None
+
+    def hold(self, view: MessageView | None, button: str) -> None:
+        """Put the keyboard on that button of a message, or else in its text."""
+        if view is not None and not view.actions.focus(button) and view.text.isVisible():
+            view.text.setFocus()
+
     def paint(self) -> None:
         """Draw a ring around the message that the keyboard is in."""
         view = self._ringed_view()

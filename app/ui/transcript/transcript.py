@@ -7,9 +7,7 @@ the heights of others. Heights are estimated until a message comes near the view
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from bisect import bisect_right
 from dataclasses import replace
-from itertools import accumulate
 
 from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
@@ -20,20 +18,18 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolButton, QWidget
 
 from app.ui.icons import icon
 from app.ui.states import ReplyGrowth, ShownMessage
 from app.ui.theme import COLUMN_WIDTH, UNIT, Colours
+from app.ui.transcript.column import Column
 from app.ui.transcript.message_actions import ICON_NAMES, Icons
 from app.ui.transcript.message_focus import MessageFocus
 from app.ui.transcript.message_view import MessageView, QuestionView, ReplyView
 from app.ui.transcript.welcome import Welcome
 
-_ABOVE = 6 * UNIT  # the first message, and below the last
-_GAP = 5 * UNIT
 _ASIDE = 6 * UNIT
-_NEAR_THE_END = 8  # px
 _PASSES = 8  # a message that comes into view may bring others into it
 
 
@@ -55,14 +51,11 @@ class Transcript(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setAutoFillBackground(False)
         self._messages: list[ShownMessage] = []
-        self._places: dict[int, int] = {}  # by message id
-        self._heights: list[int] = []
+        self._column = Column()
         self._views: dict[int, MessageView] = {}
         self._icons: Icons = {}
         self._unordered = False  # there are new views
         self._width = 0
-        self._following = True
-        self._anchor = (0, 0)  # the first message in sight, and how much of it is out of sight
         self._placing = False
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._arrange)
@@ -90,37 +83,40 @@ class Transcript(QAbstractScrollArea):
         """Show another conversation, from its end."""
         for message_id in list(self._views):
             self._drop(message_id)
-        self._messages, self._heights = [], []
+        self._messages = []
+        self._column.show([], [])
         self.show_messages(messages)
         self.jump_to_latest()
 
     @Slot(object)
     def show_messages(self, messages: list[ShownMessage]) -> None:
         """Show this state of the conversation; what is the same stays as it is."""
-        held = self._held()
+        column = self._column
+        held = self._focus.held(self._views)
+        held_place = column.place(held[0]) if held is not None else 0
         grown = len(messages) > len(self._messages)
-        known = {m.id: h for m, h in zip(self._messages, self._heights, strict=True)}
+        known = dict(zip(column.ids, column.heights, strict=True))
         self._messages = list(messages)
-        self._places = {message.id: place for place, message in enumerate(messages)}
-        self._heights = [known.get(m.id) or self._estimate(m) for m in messages]
+        heights = [known.get(m.id) or self._estimate(m) for m in messages]
+        column.show([m.id for m in messages], heights)
         for message_id, view in list(self._views.items()):
-            place = self._places.get(message_id)
-            if place is None:
+            if message_id not in column:
                 self._drop(message_id)
-            elif view.message != messages[place]:
-                view.show_message(messages[place])
+            elif view.message != (message := messages[column.place(message_id)]):
+                view.show_message(message)
         if grown:
-            self._following = True  # what was just sent is to be seen
+            column.following = True  # what was just sent is to be seen
         self._arrange()
-        if held is not None:
-            self._hold(*held)
+        if held is not None and held[0] not in self._views and held_place < len(messages):
+            # Another version took its place: the keyboard is in that one now.
+            self._focus.hold(self._views.get(messages[held_place].id), held[1])
 
     @Slot(object)
     def append_reply(self, growth: ReplyGrowth) -> None:
         """Add to a reply what came within one frame."""
-        place = self._places.get(growth.message_id)
-        if place is None or not growth.text:
+        if growth.message_id not in self._column or not growth.text:
             return
+        place = self._column.place(growth.message_id)
         message = self._messages[place]
         message = replace(message, text=message.text + growth.text)
         self._messages[place] = message
@@ -142,8 +138,7 @@ class Transcript(QAbstractScrollArea):
     @Slot()
     def jump_to_latest(self) -> None:
         """Show the end of the conversation and follow it again."""
-        self._following = True
-        self._anchor = (0, 0)
+        self._column.following = True
         self._arrange()
         if not self._messages:
             self.verticalScrollBar().setValue(0)  # a greeting begins at its top
@@ -213,10 +208,6 @@ class Transcript(QAbstractScrollArea):
     def _column_width(self) -> int:
         return max(20 * UNIT, min(COLUMN_WIDTH, self.viewport().width() - 2 * _ASIDE))
 
-    def _tops(self) -> list[int]:
-        """Where each message begins, and where the one after the last would, in px."""
-        return list(accumulate(self._heights, lambda y, h: y + h + _GAP, initial=_ABOVE))
-
     @Slot()
     def _arrange(self) -> None:
         """Learn the heights of what is in sight, and put everything in its place."""
@@ -224,11 +215,12 @@ class Transcript(QAbstractScrollArea):
             return
         self._placing = True
         try:
-            self._leave(self.welcome, when=bool(self._messages))
-            self.welcome.setVisible(not self._messages)
             if self._messages:
+                self._focus.leave(self.welcome)
+                self.welcome.hide()
                 self._arrange_messages()
             else:
+                self.welcome.show()
                 self._arrange_welcome()
         finally:
             self._placing = False
@@ -243,45 +235,30 @@ class Transcript(QAbstractScrollArea):
 
     def _arrange_messages(self) -> None:
         width, room = self._column_width(), self.viewport().height()
+        column = self._column
         if width != self._width:
             self._width = width
-            self._heights = [self._estimate(message) for message in self._messages]
+            column.show(column.ids, [self._estimate(message) for message in self._messages])
         for _ in range(_PASSES):
-            tops = self._tops()
-            offset = self._offset(tops, room)
-            first = max(0, bisect_right(tops, offset - room // 2) - 1)
-            last = min(len(self._messages), bisect_right(tops, offset + room + room // 2))
-            learnt = False
-            for place in range(first, last):
-                height = self._view_at(place).fit(width)
-                learnt = learnt or height != self._heights[place]
-                self._heights[place] = height
-            if not learnt:
+            offset = column.offset(room)
+            near = column.near(offset, room)
+            learnt = [column.learn(place, self._view_at(place).fit(width)) for place in near]
+            if not any(learnt):
                 break
-        self._set_bar(tops[-1] - _GAP + _ABOVE)
+        self._set_bar(column.height)
         self.verticalScrollBar().setValue(offset)
         left = (self.viewport().width() - width) // 2
-        near = range(first, last)
         for message_id, view in list(self._views.items()):
-            place = self._places[message_id]
+            place = column.place(message_id)
             if place not in near and not view.in_use:
                 self._drop(message_id)
                 continue
-            view.setGeometry(left, tops[place] - offset, width, self._heights[place])
+            view.setGeometry(left, column.top(place) - offset, width, column.heights[place])
             view.show()
         if self._unordered:
             self._unordered = False
-            views = sorted(self._views.values(), key=lambda view: self._places[view.message.id])
+            views = sorted(self._views.values(), key=lambda view: column.place(view.message.id))
             self._focus.set_order(views, after=self.jump)
-
-    def _offset(self, tops: list[int], room: int) -> int:
-        """What is above the view, in px."""
-        greatest = max(0, tops[-1] - _GAP + _ABOVE - room)
-        if self._following:
-            return greatest
-        message_id, hidden = self._anchor
-        place = self._places.get(message_id, len(self._messages) - 1)
-        return min(greatest, max(0, tops[place] + hidden))
 
     def _view_at(self, place: int) -> MessageView:
         message = self._messages[place]
@@ -302,31 +279,9 @@ class Transcript(QAbstractScrollArea):
 
     def _drop(self, message_id: int) -> None:
         view = self._views.pop(message_id)
-        self._leave(view)
+        self._focus.leave(view)
         view.hide()
         view.deleteLater()
-
-    def _leave(self, widget: QWidget, *, when: bool = True) -> None:
-        """Before `widget` goes: the keyboard in it would go on to whatever Qt finds next."""
-        focus = QApplication.focusWidget()
-        if when and focus is not None and (widget is focus or widget.isAncestorOf(focus)):
-            self.setFocus()
-
-    def _held(self) -> tuple[int, int, str] | None:
-        """The message that the keyboard is in, its place, and the button it is on, if any."""
-        focus = QApplication.focusWidget()
-        for message_id, view in self._views.items():
-            if focus is not None and view.isAncestorOf(focus):
-                return message_id, self._places[message_id], view.actions.holding(focus)
-        return None
-
-    def _hold(self, message_id: int, place: int, button: str) -> None:
-        """Where another version took the message's place, the keyboard is in that one."""
-        if message_id in self._views or place >= len(self._messages):
-            return
-        view = self._views.get(self._messages[place].id)
-        if view is not None and not view.actions.focus(button) and view.text.isVisible():
-            view.text.setFocus()
 
     def _set_bar(self, height: int) -> None:
         bar, room = self.verticalScrollBar(), self.viewport().height()
@@ -337,7 +292,7 @@ class Transcript(QAbstractScrollArea):
     @Slot(int)
     def _on_edit_requested(self, message_id: int) -> None:
         """A reply that failed asks for its question to be edited."""
-        place = self._places.get(message_id, 0)
+        place = self._column.place(message_id)
         if self._messages[place].role == "assistant" and place > 0:
             message_id = self._messages[place - 1].id
         self.edit_requested.emit(message_id)
@@ -354,16 +309,13 @@ class Transcript(QAbstractScrollArea):
         if self._placing:
             return
         if self._messages:
-            tops = self._tops()
-            place = max(0, bisect_right(tops, value) - 1)
-            place = min(place, len(self._messages) - 1)
-            self._anchor = (self._messages[place].id, value - tops[place])
-            self._following = value >= self.verticalScrollBar().maximum() - _NEAR_THE_END
+            self._column.scroll_to(value, self.viewport().height())
         self._arrange()
 
     def _place_jump(self) -> None:
-        away = bool(self._messages) and not self._following
-        self._leave(self.jump, when=not away)
+        away = bool(self._messages) and not self._column.following
+        if not away:
+            self._focus.leave(self.jump)
         self.jump.setVisible(away)
         if away:
             self.jump.adjustSize()
