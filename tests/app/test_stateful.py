@@ -32,7 +32,7 @@ TEXTS = st.text(alphabet="abc *`<&漢👋\n", min_size=1, max_size=12).filter(st
 PROMPTS = st.sampled_from([None, "", "You are brief."])
 
 
-@dataclass
+@dataclass(eq=False)
 class Node:
     role: str
     text: str
@@ -41,7 +41,7 @@ class Node:
     selected: "Node | None" = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Chat:
     root: Node = field(default_factory=lambda: Node("root", ""))
     title: str = ""

@@ -230,10 +230,11 @@ class MarkdownView(TextView):
     def _block_format(self, paragraph: Paragraph, *, first: bool) -> QTextBlockFormat:
         form = QTextBlockFormat()
         form.setLineHeight(LINE_HEIGHT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-        indent = 6 * UNIT * paragraph.indent
+        metrics = QFontMetricsF(self.font())
+        indent = max(6 * UNIT, round(metrics.horizontalAdvance("00."))) * paragraph.indent
         if paragraph.marker:
-            metrics = QFontMetricsF(self.font())
-            form.setTextIndent(-metrics.horizontalAdvance(f"{paragraph.marker}\N{NO-BREAK SPACE}"))
+            hangs = metrics.horizontalAdvance(f"{paragraph.marker}\N{NO-BREAK SPACE}")
+            form.setTextIndent(-min(hangs, indent))
         above = 3 * UNIT if paragraph.opens else UNIT
         if paragraph.kind == "code":
             above = 3 * UNIT + _PADDING if paragraph.opens else 0
