@@ -3,15 +3,16 @@
 The system lets go of the lock when the program ends, however it ends.
 """
 
+import contextlib
 import errno
-import getpass
-import hashlib
 import os
+import secrets
+import socket
 import sys
 import time
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal, Slot
+from PySide6.QtCore import QObject, QSocketNotifier, Signal, Slot
 
 _ANSWER = b"\x06"
 
@@ -68,57 +69,97 @@ else:
 
 
 class RaiseServer(QObject):
-    """Hears of later starts. Only for the program whose `Lock` is held: it takes the name over."""
+    """Hears of later starts. Only for the program whose `Lock` is held.
+
+    A socket of the loopback interface, whose number and password are in a file of the folder that
+    only the user may read. Not Qt's own local sockets: QtNetwork needs system libraries that
+    nothing else here does.
+    """
 
     raise_requested = Signal()
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        from PySide6.QtNetwork import QLocalServer  # not needed to show the window
-
-        self._server = QLocalServer(self)
-        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
-        self._server.newConnection.connect(self._on_connected)
-        name = _server_name(folder)
-        QLocalServer.removeServer(name)  # what a program that was killed has left
-        self.listening = self._server.listen(name)
+        self.listening = False
+        self._token = secrets.token_hex(16).encode()
+        self._callers: dict[int, tuple[socket.socket, QSocketNotifier]] = {}
+        self._file = folder / "instance"
+        try:
+            self._socket = socket.create_server(("127.0.0.1", 0))
+        except OSError:
+            return  # then a second start says that this one does not answer
+        self._socket.setblocking(False)
+        try:
+            _write_private(self._file, f"{self._socket.getsockname()[1]} {self._token.decode()}")
+        except OSError:
+            self._socket.close()
+            return
+        self.listening = True
+        read = QSocketNotifier.Type.Read
+        self._notifier = QSocketNotifier(self._socket.fileno(), read, self)
+        self._notifier.activated.connect(self._on_called)
 
     def close(self) -> None:
         """Hear no more."""
-        self._server.close()
+        if not self.listening:
+            return
+        self.listening = False
+        self._notifier.setEnabled(False)
+        self._socket.close()
+        for handle in list(self._callers):
+            self._hang_up(handle)
+        with contextlib.suppress(OSError):
+            self._file.unlink()
 
     @Slot()
-    def _on_connected(self) -> None:
-        while self._server.hasPendingConnections():
-            caller = self._server.nextPendingConnection()
-            caller.disconnected.connect(caller.deleteLater)
-            caller.write(_ANSWER)
-            caller.disconnectFromServer()  # once the answer is through
+    def _on_called(self) -> None:
+        with contextlib.suppress(OSError):
+            caller, _ = self._socket.accept()
+            caller.setblocking(False)
+            handle = caller.fileno()
+            notifier = QSocketNotifier(handle, QSocketNotifier.Type.Read, self)
+            self._callers[handle] = (caller, notifier)
+            notifier.activated.connect(lambda *_: self._on_said(handle))
+
+    def _on_said(self, handle: int) -> None:
+        caller, _ = self._callers[handle]
+        said = b""
+        with contextlib.suppress(OSError):
+            said = caller.recv(64)
+            if secrets.compare_digest(said, self._token):
+                caller.send(_ANSWER)
+        self._hang_up(handle)
+        if secrets.compare_digest(said, self._token):
             self.raise_requested.emit()
+
+    def _hang_up(self, handle: int) -> None:
+        caller, notifier = self._callers.pop(handle)
+        notifier.setEnabled(False)
+        notifier.deleteLater()
+        caller.close()
 
 
 def ask_to_raise(folder: Path, timeout_ms: int = 2000) -> bool:
     """Ask the program that has the folder to show its window; whether it answered in time."""
-    from PySide6.QtNetwork import QLocalSocket
-
     late = time.monotonic() + timeout_ms / 1000
-    socket = QLocalSocket()
-    while (left := int((late - time.monotonic()) * 1000)) > 0:
-        socket.connectToServer(_server_name(folder))
-        if not socket.waitForConnected(left):
-            time.sleep(0.05)  # it may have the lock, but not listen yet
-            continue
-        while not socket.bytesAvailable() and (left := int((late - time.monotonic()) * 1000)) > 0:
-            if not socket.waitForReadyRead(left):
-                break
-        answered = socket.read(1).data() == _ANSWER
-        socket.abort()
-        return answered
+    while (left := late - time.monotonic()) > 0:
+        try:
+            port, token = (folder / "instance").read_text(encoding="ascii").split()
+            with socket.create_connection(("127.0.0.1", int(port)), timeout=left) as caller:
+                caller.settimeout(max(0.01, late - time.monotonic()))
+                caller.sendall(token.encode())
+                if caller.recv(1) == _ANSWER:
+                    return True
+        except (OSError, ValueError, OverflowError):
+            pass
+        time.sleep(0.05)  # it may have the lock, but not listen yet
     return False
 
 
-def _server_name(folder: Path) -> str:
-    """Socket names are shared by all users of a computer."""
-    user = getattr(os, "getuid", getpass.getuser)()
-    whose = f"{user}\0{os.path.realpath(folder)}"
-    return f"smoldesk-{hashlib.sha256(os.fsencode(whose)).hexdigest()[:24]}"
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file by one that only the user may read."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(text)
+    os.replace(draft, path)

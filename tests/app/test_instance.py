@@ -1,11 +1,14 @@
 """One program per folder: the second start finds the first, however that one began or ended."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
-from PySide6.QtNetwork import QLocalServer
+from event_loop import pause
 
 from app import instance
 from app.instance import RaiseServer, ask_to_raise, claim
@@ -138,7 +141,6 @@ def test_without_an_answer_asking_ends_in_time(tmp_path):
 
 
 def test_what_a_killed_program_left_is_taken_over(tmp_path, wait_until, other_program):
-    name = instance._server_name(tmp_path)
     program = (
         "import os, sys; from pathlib import Path; from PySide6.QtCore import QCoreApplication; "
         "from app.instance import RaiseServer; app = QCoreApplication([]); "
@@ -147,9 +149,7 @@ def test_what_a_killed_program_left_is_taken_over(tmp_path, wait_until, other_pr
     child = other_program(program, tmp_path)
     assert child.stdout.readline() == "True\n"
     child.wait()
-    if sys.platform != "win32":
-        in_the_way = QLocalServer()
-        assert not in_the_way.listen(name)
+    assert (tmp_path / "instance").exists()
     server = RaiseServer(tmp_path)
     assert server.listening
     asking = other_program(ASKING, tmp_path)
@@ -158,10 +158,45 @@ def test_what_a_killed_program_left_is_taken_over(tmp_path, wait_until, other_pr
     server.close()
 
 
-def test_every_folder_and_user_has_a_name_of_its_own(tmp_path, monkeypatch):
-    name = instance._server_name(tmp_path)
-    assert name == instance._server_name(tmp_path / "x" / "..")
-    assert name != instance._server_name(tmp_path / "x")
-    monkeypatch.setattr(os, "getuid", lambda: 4711, raising=False)
-    assert name != instance._server_name(tmp_path)
-    assert str(tmp_path) not in name
+@pytest.mark.parametrize("said", [b"", b"0123456789abcdef0123456789abcdef", b"x" * 10_000])
+def test_only_who_knows_the_password_raises_the_window(tmp_path, said):
+    server, raised = RaiseServer(tmp_path), []
+    server.raise_requested.connect(lambda: raised.append(True))
+    port = int((tmp_path / "instance").read_text().split()[0])
+    with socket.create_connection(("127.0.0.1", port)) as caller:
+        caller.sendall(said)
+        caller.shutdown(socket.SHUT_WR)
+        pause(50)
+        with contextlib.suppress(ConnectionResetError):
+            assert caller.recv(1) == b""
+    assert not raised
+    assert ask_later(tmp_path)
+    pause(200)
+    assert raised
+    server.close()
+
+
+def ask_later(folder) -> bool:
+    threading.Thread(target=ask_to_raise, args=(folder,)).start()
+    return True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such rights")
+def test_the_password_is_for_the_user_only_and_goes_with_the_program(tmp_path):
+    server = RaiseServer(tmp_path)
+    assert (tmp_path / "instance").stat().st_mode & 0o077 == 0
+    server.close()
+    assert not (tmp_path / "instance").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path):
+    (tmp_path / "data").write_text("a file where the folder should be")
+    server = RaiseServer(tmp_path / "data")
+    assert not server.listening
+    server.close()
+
+
+@pytest.mark.parametrize("content", ["", "x", "1 2 3", "99999999 abc", "\ufffd", "80 "])
+def test_a_damaged_file_is_no_answer(tmp_path, content):
+    (tmp_path / "instance").write_text(content, encoding="utf-8")
+    assert not ask_to_raise(tmp_path, 60)

@@ -32,7 +32,8 @@ def test_the_wheel_holds_two_packages_and_nothing_else(names):
 
 def test_every_module_and_asset_of_the_source_is_in_the_wheel(names):
     for package in ("app", "engine"):
-        for path in (ROOT / package).rglob("*.py"):
+        modules = [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("*.sql")]
+        for path in modules:
             assert path.relative_to(ROOT).as_posix() in names
     icons = sorted((ROOT / "assets" / "icons").iterdir())
     assert icons
