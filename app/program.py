@@ -1,7 +1,6 @@
 """The running program: what there is, and how it is wired together, top to bottom."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from PySide6.QtCore import (
     Signal,
     Slot,
 )
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from app import failures
@@ -23,6 +21,7 @@ from app.chat_library import ChatLibrary
 from app.chat_list_controller import ChatListController
 from app.engine_protocols import EngineOpener
 from app.instance import RaiseServer
+from app.key_actions import KeyActions
 from app.look_ahead import LookAhead
 from app.model_controller import ModelController
 from app.reply_recorder import ReplyRecorder
@@ -92,6 +91,7 @@ class Smoldesk(QObject):
         self.counting = _thread("counter", self.counter, self)
         app.setWindowIcon(window_icon())
         self.window = MainWindow()
+        self.keys = KeyActions(self.window, self.chat, self.chats, self.preferences, self)
         self._server: RaiseServer | None = None
         self._connect_engine()
         self._connect_chats()
@@ -226,7 +226,7 @@ class Smoldesk(QObject):
         model.failed.connect(self._on_model_failed)
         self.reporter.bug_found.connect(window.show_bug)
         window.closed.connect(self._on_closed)
-        window.key_pressed.connect(self._on_key)
+        window.key_pressed.connect(self.keys.act)
 
     def _connect_settings(self) -> None:
         """The settings <-> the views."""
@@ -303,35 +303,6 @@ class Smoldesk(QObject):
     @Slot(object)
     def _on_store_failed(self, failure: Failure) -> None:
         self.window.tell_not_kept(failure)
-
-    @Slot(str)
-    def _on_key(self, name: str) -> None:
-        """What a key does that is neither the window's own nor a view's."""
-        chat, chats = self.chat, self.chats
-        window, preferences = self.window, self.preferences
-        last = chat.last_reply
-        actions: dict[str, Callable[[], object]] = {
-            "new_chat": window.header.new_chat.click,
-            "settings": lambda: preferences.show_settings(window),
-            "keys": lambda: preferences.show_keys(window),
-            "help": lambda: preferences.show_keys(window),
-            "previous_chat": lambda: chats.open_neighbour(-1),
-            "next_chat": lambda: chats.open_neighbour(1),
-            "zoom_in": lambda: preferences.zoom_by(1),
-            "zoom_out": lambda: preferences.zoom_by(-1),
-            "zoom_reset": lambda: preferences.zoom_by(0),
-        }
-        if last is not None:
-            actions |= {
-                "regenerate": lambda: chat.regenerate(last.id),
-                "continue_reply": lambda: chat.go_on(last.id),
-                "previous_version": lambda: chat.show_version(last.id, -1),
-                "next_version": lambda: chat.show_version(last.id, 1),
-                "copy_reply": lambda: QGuiApplication.clipboard().setText(last.content),
-            }
-        actions.get(name, lambda: None)()
-        if name.endswith("_chat"):
-            window.composer.setFocus()
 
     @Slot()
     def _listen(self) -> None:
