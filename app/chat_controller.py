@@ -146,6 +146,8 @@ class ChatController(QObject):
         path = self.conversation.path()
         if self.state.busy or not path or path[-1].id != message_id or not path[-1].reply:
             return
+        if path[-1].reply.reason == "stop_text":
+            return  # it ended where it was to end, often within a token
         messages = self.conversation.dialog(message_id, go_on=True)
         # While it grows its ids say less than its text does.
         reply = replace(
@@ -290,7 +292,6 @@ class ChatController(QObject):
         self._start(reply.id, self.conversation.dialog(reply.id))
 
     def _start(self, message_id: int, messages: tuple[Any, ...]) -> None:
-        self.next_token_changed.emit(None)
         job = Job(self.conversation.chat.id, message_id, messages, self.conversation.live)
         self._tell_messages()
         self._scheduler.ask(job)
@@ -311,16 +312,19 @@ class ChatController(QObject):
         job = self._scheduler.job_of(conversation.chat.id)
         self._set_state(job.state if job is not None else ChatState.READY)
         self.next_token_changed.emit(None)
-        if not self.state.busy:
-            self._tell_facts()
+        self._tell_facts()
 
     def _tell_facts(self) -> None:
         """What depends on the open branch and on how it ended."""
-        self.used_tokens_changed.emit(self.conversation.used_tokens())
+        self._tell_used()
         reply = self.last_reply
         seed = reply.reply.seed if reply is not None and reply.reply is not None else None
         self.seed_changed.emit(seed)
-        self._look.follow(self.conversation)
+        if not self.state.busy:
+            self._look.follow(self.conversation)
+
+    def _tell_used(self) -> None:
+        self.used_tokens_changed.emit(self.conversation.used_tokens(before=self._editing))
 
     def _shown(self, record: MessageRecord) -> ShownMessage:
         return self.conversation.shown_message(record, self._recorder.details)
@@ -338,6 +342,7 @@ class ChatController(QObject):
         if self._editing != message_id:
             self._editing = message_id
             self.editing_changed.emit(message_id is not None)
+            self._tell_used()
 
     def _set_state(self, state: ChatState) -> None:
         self.state = state

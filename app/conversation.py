@@ -171,9 +171,16 @@ class Conversation:
             versions=len(versions),
         )
 
-    def used_tokens(self) -> int:
-        """How much of the model's memory the open branch took when last answered."""
-        for record in reversed(self.path()):
+    def used_tokens(self, *, before: int | None = None) -> int:
+        """How much of the model's memory the open branch took when last answered.
+
+        With `before`, only what comes before that message counts.
+        """
+        path = self.path()
+        ids = [record.id for record in path]
+        if before in ids:
+            path = path[: ids.index(before)]
+        for record in reversed(path):
             statistics = record.reply.statistics if record.reply else None
             if statistics is not None and statistics.prompt_tokens:
                 return statistics.prompt_tokens + statistics.new_tokens

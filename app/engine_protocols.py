@@ -58,8 +58,8 @@ class Session(Protocol):
         """The step that would come next; None if stopped."""
         ...
 
-    def prompt_text(self, messages: Sequence[Message]) -> str:
-        """The exact prompt, for people to read."""
+    def prompt_parts(self, prompt_ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """The exact prompt for people to read: texts, and whether each is a control token."""
         ...
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:

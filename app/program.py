@@ -187,6 +187,7 @@ class Smoldesk(QObject):
         chat.text_returned.connect(composer.show_text)
         chat.editing_changed.connect(composer.set_editing)
         chat.state_changed.connect(composer.set_state)
+        chat.state_changed.connect(window.forget_too_early)
 
         transcript.example_chosen.connect(chat.submit)
         transcript.regenerate_requested.connect(chat.regenerate)
@@ -271,12 +272,17 @@ class Smoldesk(QObject):
         window.sidebar.select_chat(opened.id)
         window.composer.show_text(opened.draft)
         window.transcript.show_conversation(opened.messages)
+        window.panel.sampling.bars.set_asked(bool(opened.messages))
         window.panel.sampling.show_options(opened.options)
         window.panel.sampling.show_system_prompt(opened.system_prompt)
 
     @Slot(int, str)
     def _on_chat_deleted(self, chat_id: int, title: str) -> None:
-        self.window.tell_deleted(title, lambda: self.chats.restore(chat_id))
+        def undo() -> None:
+            self.chats.restore(chat_id)
+            self.window.composer.setFocus()
+
+        self.window.tell_deleted(chat_id, title, undo)
 
     @Slot(object)
     def _on_prompt_changed(self, look: Look | None) -> None:

@@ -60,9 +60,14 @@ class ReplyRecorder(QObject):
     @Slot(object, object)
     def _on_grew(self, job: Job, growth: ReplyGrowth) -> None:
         conversation = self._library.conversation(job.chat_id)
-        if growth.text and job.message_id in conversation:
+        if growth.token_ids and job.message_id in conversation:
             record = conversation[job.message_id]
-            conversation.hold(replace(record, content=record.content + growth.text))
+            reply = record.reply or ReplyRecord("streaming")
+            ids = reply.token_ids if reply.token_ids is not None else job.begun_with
+            if ids is not None and not job.options.current.stop_texts:
+                reply = replace(reply, token_ids=ids + growth.token_ids)
+            content = record.content + growth.text
+            conversation.hold(replace(record, content=content, reply=reply))
             self._unsaved[job.message_id] = conversation
             if not self._saving.isActive():
                 self._saving.start()
@@ -93,7 +98,6 @@ class ReplyRecorder(QObject):
             status="failed",
             error=failure.what,
             remedy=failure.remedy,
-            token_ids=None,
             **self._made_by(),
         )
         self._close(job)

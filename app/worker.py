@@ -59,7 +59,7 @@ class Look:
 
     key: int
     next_token: NextToken | None
-    prompt: str
+    prompt: tuple[tuple[str, bool], ...]  # texts, and whether each is a control token
     tokens: int
 
 
@@ -129,8 +129,8 @@ class EngineWorker(QObject):
     def _look(self, request: LookRequest) -> None:
         if self._session is None or request.cancel.is_set():
             return
-        tokens = len(self._session.prompt_ids(request.messages))
-        prompt = self._session.prompt_text(request.messages)
+        ids = self._session.prompt_ids(request.messages)
+        tokens, prompt = len(ids), tuple(self._session.prompt_parts(ids))
         self.looked.emit(Look(request.key, None, prompt, tokens))
         if request.ahead:
             step = self._session.look_ahead(request.messages, cancel=request.cancel)
@@ -148,7 +148,7 @@ class EngineWorker(QObject):
             for event in events:
                 match event:
                     case Token():
-                        gathered.add(event.text)
+                        gathered.add(event.id, event.text)
                         if frame.is_due():
                             self.reply_grew.emit(gathered.take(session.next_token))
                     case PromptProgress():
@@ -170,24 +170,27 @@ class _Gathered:
     def __init__(self, message_id: int) -> None:
         self._message_id = message_id
         self._pieces: list[str] = []
+        self._ids: list[int] = []
         self._tokens = 0
         self._first = 0.0
 
-    def add(self, text: str) -> None:
+    def add(self, token_id: int, text: str) -> None:
         if not self._tokens:
             self._first = time.perf_counter()
         self._tokens += 1
+        self._ids.append(token_id)
         self._pieces.append(text)
 
     def add_tail(self, text: str) -> None:
         self._pieces.append(text)
 
     def take(self, next_token: NextToken | None) -> ReplyGrowth:
-        text = "".join(self._pieces)
+        text, ids = "".join(self._pieces), tuple(self._ids)
         self._pieces.clear()
+        self._ids.clear()
         seconds = time.perf_counter() - self._first if self._tokens else 0.0
         step = next_token if self._tokens else None
-        return ReplyGrowth(self._message_id, text, self._tokens, seconds, step)
+        return ReplyGrowth(self._message_id, text, self._tokens, seconds, ids, step)
 
 
 class _Frame:

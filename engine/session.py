@@ -48,6 +48,7 @@ class Session:
         self._tokenizer = tokenizer
         self._template = template
         named = (tokenizer.id_of(name) for name in _END_TOKENS)
+        self._in_chunks = 0  # how many of the tokens that were read were read in whole chunks
         self._step: tuple[np.ndarray, list[int], int, int] | None = None
         self._ends = frozenset(eos_token_ids) | {id_ for id_ in named if id_ is not None}
 
@@ -76,11 +77,18 @@ class Session:
             return self._template.encode(messages[:-1], self._tokenizer) + list(begun)
         return self._template.encode(messages, self._tokenizer)
 
-    def prompt_text(self, messages: Sequence[Message]) -> str:
-        """The same for people to read. Raises TemplateError."""
-        if messages and messages[-1].role == "assistant":
-            return self._template.render(messages[:-1]) + messages[-1].content
-        return self._template.render(messages)
+    def prompt_parts(self, prompt_ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """A prompt for people to read: stretches of text, and whether each is a control token."""
+        parts: list[tuple[str, bool]] = []
+        plain: list[int] = []
+        for token_id in prompt_ids:
+            if token_id not in self._tokenizer.control_ids:
+                plain.append(token_id)
+                continue
+            parts += [(self._tokenizer.decode(plain), False)] if plain else []
+            parts.append((self._tokenizer.token_text(token_id), True))
+            plain.clear()
+        return [*parts, (self._tokenizer.decode(plain), False)] if plain else parts
 
     def count_tokens(self, text: str) -> int:
         """How many tokens a text is. May be called on any thread, also while a reply runs."""
@@ -239,14 +247,22 @@ class Session:
 
     def _read_prompt(self, run: ReplyRun) -> Generator[Event, None, np.ndarray]:
         """Bring the cache to hold exactly the prompt; returns the logits after it."""
-        ids, total = run.prompt_ids, len(run.prompt_ids)
+        ids, total, size = run.prompt_ids, len(run.prompt_ids), self._runner.chunk_size
         # The last token is read in any case: its logits are not kept.
-        done = run.reused = _common_prefix_length(self._runner.ids, ids[:-1])
+        done = _common_prefix_length(self._runner.ids, ids[:-1])
+        if run.options.current.seed is not None:
+            # The same seed is to give the same text. Rounding depends on how tokens were read, so
+            # only what was read in whole chunks, counted from the first token, is used again.
+            done = min(done, self._in_chunks) // size * size
+        run.reused = done
         self._runner.truncate(done)
+        self._in_chunks = min(self._in_chunks, done)
         yield PromptProgress(done, total, run.reused)
         while True:
-            chunk = ids[done : done + self._runner.chunk_size]
+            chunk = ids[done : done + size]
             logits = self._runner.read(chunk, cancel=run.cancel)
+            if done == self._in_chunks and len(chunk) == size:
+                self._in_chunks += size
             done += len(chunk)
             yield PromptProgress(done, total, run.reused)
             if done == total:
@@ -266,6 +282,7 @@ class Session:
             except NonFiniteLogitsError:
                 if not self._runner.widen():
                     raise
+                self._in_chunks = 0
                 logits = self._runner.read(run.context, cancel=run.cancel)
                 token_id = sample(logits, run.context, options, rng)
             run.count_token(options)

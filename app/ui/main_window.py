@@ -30,6 +30,7 @@ from app.ui.window_page import WindowPage
 # Kinds of notices.
 _NO_MODEL = "no model"
 _REFUSED = "refused"
+_TOO_EARLY = "too early"
 _DELETED = "deleted"
 _NOT_KEPT = "not kept"
 
@@ -66,6 +67,7 @@ class MainWindow(QMainWindow):
         self.sidebar.chat_entered.connect(self._make_room)
         self.composer.stop_requested.connect(self.stop_requested)
         self.composer.refused.connect(self._tell_refused)
+        self.composer.too_early.connect(lambda words: self.notice.tell(words, kind=_TOO_EARLY))
         self.composer.text.textChanged.connect(self._forget_refused)
         self._set_keys()
         self._dialog: QMessageBox | None = None
@@ -158,11 +160,11 @@ class MainWindow(QMainWindow):
         words = f"{failure.what} {failure.remedy}".strip()
         self.notice.tell(words, self.tr("Try again"), self.load_requested.emit, kind=_NO_MODEL)
 
-    def tell_deleted(self, title: str, undo: Callable[[], None]) -> None:
+    def tell_deleted(self, chat_id: int, title: str, undo: Callable[[], None]) -> None:
         """Say that a chat was deleted, and offer to bring it back."""
         name = title or self.tr("New chat")
         words = self.tr("“%1” was deleted.").replace("%1", name)
-        self.notice.tell(words, self.tr("Undo"), undo, kind=_DELETED)
+        self.notice.tell(words, self.tr("Undo"), undo, kind=f"{_DELETED} {chat_id}")
 
     @Slot()
     def forget_no_model(self) -> None:
@@ -176,6 +178,11 @@ class MainWindow(QMainWindow):
     @Slot()
     def _forget_refused(self) -> None:
         self.notice.withdraw(_REFUSED)
+
+    @Slot()
+    def forget_too_early(self) -> None:
+        """What was under way is over, or another chat is open."""
+        self.notice.withdraw(_TOO_EARLY)
 
     @Slot()
     def come_forward(self) -> None:

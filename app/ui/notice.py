@@ -71,7 +71,7 @@ class Notice(QFrame):
         kind: str = "",
     ) -> None:
         """Show `words`, with a button that does `action`; of one `kind` only the newest is kept."""
-        self._forget(lambda told: told.words == words or (kind and told.kind == kind))
+        self._forget(lambda told: told.kind == kind and (kind or told.words == words))
         self._told.append(_Told(words, label, action, kind))
         self._show_newest()
         said = f"{words} {label}".strip()

@@ -137,4 +137,5 @@ class ReplyGrowth:
     text: str
     new_tokens: int
     seconds: float
+    token_ids: tuple[int, ...] = ()  # that came within the frame
     next_token: NextToken | None = None  # the step that made the last token

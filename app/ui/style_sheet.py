@@ -146,11 +146,13 @@ QLabel[role="keycap"] {{ background: {c.field}; color: {c.text}; border: 1px sol
 #sidePanel QTabBar::tab:hover {{ color: {c.text}; }}
 #sidePanel QTabBar::tab:selected {{ color: {c.text}; border-bottom-color: {c.accent}; }}
 #sidePanel QTabBar::tab:selected:focus {{ color: {c.accent}; background: {c.hover}; }}
+#sidePanel QSlider[role="signed"]::sub-page:horizontal {{ background: {c.groove}; }}
 #sidePanel QSlider {{ min-height: {5 * u}px; }}
 #sidePanel QSlider::sub-page:horizontal:disabled {{ background: {c.groove}; }}
 #rule {{ background: {c.border}; border: none; }}
 #sidePanel QComboBox {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
     border-radius: {2 * u}px; padding: {u + 2}px {3 * u}px; }}
+#sidePanel QComboBox {{ combobox-popup: 0; }}
 #sidePanel QComboBox:hover {{ background: {c.hover}; }}
 #sidePanel QComboBox:focus {{ border-color: {c.accent}; }}
 #sidePanel QComboBox::drop-down {{ border: none; width: {6 * u}px; }}

@@ -94,13 +94,14 @@ class FakeEngine:
         self.looks.append(tuple(messages))
         return None if cancel.is_set() else FakeStep()
 
-    def prompt_text(self, messages: Sequence[Message]) -> str:
-        """Like `Session.prompt_text`."""
-        return "".join(f"<{m.role}>{m.content}\n" for m in messages)
-
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """Like `Session.prompt_ids`: one for each word."""
-        return list(range(self.count_tokens(self.prompt_text(messages))))
+        self._prompt = "".join(f"<{m.role}>{m.content}\n" for m in messages)
+        return list(range(self.count_tokens(self._prompt)))
+
+    def prompt_parts(self, _ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """Like `Session.prompt_parts`."""
+        return [("<|begin|>", True), (self._prompt, False)]
 
     def count_tokens(self, text: str) -> int:
         """Like `Session.count_tokens`: the words."""

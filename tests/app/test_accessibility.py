@@ -87,7 +87,9 @@ def show(smoldesk, what: str) -> QWidget:
     window = smoldesk.window
     if what == "scope":
         window.panel.tabs.setCurrentIndex(1)
-        window.panel.scope.show_prompt("<|im_start|>user\nHello<|im_end|>", 5)
+        window.panel.scope.show_prompt(
+            [("<|im_start|>", True), ("user\nHello", False), ("<|im_end|>", True)], 5
+        )
     opening = {
         "settings": smoldesk.preferences.show_settings,
         "keys": smoldesk.preferences.show_keys,
@@ -250,7 +252,7 @@ def test_a_failed_reply_and_a_notice_are_announced(open_window, wait_until, anno
     smoldesk.chat.submit("a")
     wait_until(lambda: announced)
     assert announced == ["It is too long."]
-    smoldesk.window.tell_deleted("My chat", lambda: None)
+    smoldesk.window.tell_deleted(1, "My chat", lambda: None)
     assert announced[1:] == ["“My chat” was deleted. Undo"]
 
 

@@ -74,7 +74,7 @@ STATES = {
     "welcome": lambda smoldesk, _wait: None,
     "chat": a_chat,
     "editing": lambda smoldesk, wait: (a_chat(smoldesk, wait), smoldesk.chat.edit_last()),
-    "notice": lambda smoldesk, _wait: smoldesk.window.tell_deleted(LONG_WORDS, lambda: None),
+    "notice": lambda smoldesk, _wait: smoldesk.window.tell_deleted(1, LONG_WORDS, lambda: None),
 }
 
 
@@ -184,7 +184,7 @@ def test_icons_grow_with_the_text(open_window, wait_until):
     window = smoldesk.window
     a_chat(smoldesk, wait_until)
     smoldesk.chat.edit_last()
-    window.tell_deleted("one", lambda: None)
+    window.tell_deleted(1, "one", lambda: None)
     resize(window, 1800)
     pause(50)
     sizes = {button: button.iconSize().width() for button in icon_buttons(window)}
@@ -227,7 +227,7 @@ def test_the_status_line_gives_way_from_its_least_important_part(open_window, wa
 
 def test_the_undo_of_a_deletion_is_reached_by_tab(open_window):
     window = open_window().window
-    window.tell_deleted("one", lambda: None)
+    window.tell_deleted(1, "one", lambda: None)
     window.composer.setFocus()
     seen = set()
     for _ in range(60):

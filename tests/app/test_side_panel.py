@@ -27,7 +27,7 @@ from app.ui.panel.seed_choice import GREATEST
 from app.ui.panel.side_panel import PANEL_WIDTH, SidePanel
 from app.ui.presets import BUILT_IN, SAMPLERS, Preset
 from app.ui.states import ModelInfo
-from app.ui.theme import Appearance
+from app.ui.theme import LIGHT, Appearance
 from engine.events import Bar, Picture
 from engine.options import RANGES, SamplingOptions
 
@@ -523,7 +523,7 @@ class TestScope:
     def test_shows_the_prompt_word_for_word(self, side):
         text = "<|im_start|>user\n<b>5 < 6</b> &amp; مرحبا<|im_end|>\n"
         side.tabs.setCurrentIndex(1)
-        side.scope.show_prompt(text, 1234)
+        side.scope.show_prompt([(text, False)], 1234)
         assert side.scope.text.toPlainText() == text
         assert side.scope.text.isReadOnly()
         assert side.scope.count.text() == "1,234 tokens"
@@ -531,10 +531,26 @@ class TestScope:
         assert side.scope.text.toPlainText() == ""
         assert side.scope.none.isVisible()
 
+    def test_only_real_control_tokens_stand_out(self, side):
+        side.recolour(LIGHT)
+        side.tabs.setCurrentIndex(1)
+        parts = [("<|im_start|>", True), ("user\n👋 say <|im_end|>", False), ("<|im_end|>", True)]
+        side.scope.show_prompt(parts, 9)
+        marked = []
+        block = side.scope.text.document().begin()
+        while block.isValid():
+            for span in block.layout().formats():
+                marked.append(block.text()[span.start : span.start + span.length])
+            block = block.next()
+        assert marked[0] == "<|im_start|>"
+        assert len(marked) == 2
+        text = side.scope.text.toPlainText()
+        assert text.endswith("say <|im_end|><|im_end|>")
+
     @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 300_000, "\u202e"])
     def test_strange_prompts_are_shown(self, side, text):
         side.tabs.setCurrentIndex(1)
-        side.scope.show_prompt(text, 1)
+        side.scope.show_prompt([(text, False)], 1)
         shown = side.scope.text.toPlainText()
         assert len(shown) == len(text)
         assert "\0" not in shown

@@ -437,7 +437,8 @@ class TestGoingOn:
         dialog = [*FIRST, Message("assistant", "Because the moon")]
         ids = session.prompt_ids(dialog)
         assert session.prompt_ids(FIRST) == ids[: len(session.prompt_ids(FIRST))]
-        assert session.prompt_text(dialog).endswith("<|im_start|>assistant\nBecause the moon")
+        parts = session.prompt_parts(ids)
+        assert parts[-2:] == [("<|im_start|>", True), ("assistant\nBecause the moon", False)]
         assert finish(session.reply(dialog, GREEDY))[1].token_ids
 
     def test_a_reply_cut_off_within_a_character_ends_before_it(self, new_session, text):
@@ -515,3 +516,45 @@ def test_tokens_are_counted_as_they_are_read(new_session):
     longer = session.prompt_ids([user("one two three")])
     shorter = session.prompt_ids([user("one two")])
     assert session.count_tokens(" three") == len(longer) - len(shorter)
+
+
+def test_what_people_type_is_never_shown_as_a_control_token(new_session):
+    session = new_session()
+    parts = session.prompt_parts(session.prompt_ids([user("say <|im_end|> twice")]))
+    assert ("user\nsay <|im_end|> twice", False) in parts
+    assert "".join(text for text, _ in parts).endswith("<|im_start|>assistant\n")
+
+
+@pytest.fixture
+def narrow():
+    return tiny_model().to(torch.bfloat16)
+
+
+class TestSameSeed:
+    """In 16 bits rounding depends on how the prompt was read; the same seed gives the same text."""
+
+    SEEDED = SamplingOptions(temperature=1.0, top_p=1.0, seed=5, max_new_tokens=12, end_loops=False)
+
+    def test_whatever_the_cache_held_before(self, narrow, new_session):
+        session = new_session(narrow)
+        cold = finish(session.reply(FIRST, self.SEEDED))[1]
+        exactly = session.next_token.logits
+        session = new_session(narrow)
+        histories = (
+            lambda: list(session.reply(FIRST, GREEDY)),
+            lambda: session.look_ahead(FIRST),
+            lambda: list(session.reply(FIRST, self.SEEDED)),
+            lambda: list(session.reply([FIRST[0]], GREEDY)),
+            lambda: list(session.reply([*FIRST, Message("assistant", "Ah."), user("x")], GREEDY)),
+        )
+        for history in histories:
+            history()
+            _, warm = finish(session.reply(FIRST, self.SEEDED))
+            assert warm.token_ids == cold.token_ids
+            assert np.array_equal(session.next_token.logits, exactly)
+
+    def test_and_what_was_read_in_whole_chunks_is_not_read_again(self, narrow, new_session):
+        session = new_session(narrow)
+        list(session.reply(FIRST, self.SEEDED))
+        _, again = finish(session.reply(FIRST, self.SEEDED))
+        assert again.statistics.reused_tokens == again.statistics.prompt_tokens // 16 * 16

@@ -29,6 +29,7 @@ class Composer(QFrame):
     submitted = Signal(str)
     stop_requested = Signal()
     refused = Signal(str)  # one plain sentence: why a text was not taken
+    too_early = Signal(str)  # the same, while a reply is under way
     draft_changed = Signal(str)
     count_requested = Signal(str)  # once typing rests
     edit_last_requested = Signal()
@@ -138,7 +139,7 @@ class Composer(QFrame):
         if not text.strip():
             return
         if self._state.busy:
-            self.refused.emit(self.tr("Wait for the reply to end, or stop it with Esc."))
+            self.too_early.emit(self.tr("Wait for the reply to end, or stop it with Esc."))
             return
         self.show_text("")
         self.submitted.emit(_whole_characters(text))

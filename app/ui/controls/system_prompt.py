@@ -27,6 +27,7 @@ _BUILT_IN, _EMPTY, _OWN = "built-in", "empty", "own"
 class SystemPrompt(QWidget):
     """Three choices and a field; the own text is kept while another choice holds."""
 
+    unfolded = Signal()  # it may be taller now
     changed = Signal(object)  # None: the model's built-in one; "": empty; else one's own
 
     def __init__(self) -> None:
@@ -91,6 +92,7 @@ class SystemPrompt(QWidget):
         self._choose(name)
         if name == _OWN:
             self.field.setFocus()
+        self.unfolded.emit()
         self.changed.emit(self.value())
 
     def _choose(self, name: str) -> None:

@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Slot
 from PySide6.QtGui import QFontMetrics, QPaintEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from app.ui.controls.panel_controls import heading, hint
 from app.ui.panel.bar_rows import COUNT, BarRows, rows_of
@@ -52,11 +52,21 @@ class NextTokenBars(QWidget):
         self.bars.setAccessibleName(self.tr("Chances of the next token"))
         self.line = hint()
         self.line.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        rows = QWidget()
+        inside = QVBoxLayout(rows)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(UNIT)
+        inside.addWidget(self.bars)
+        inside.addWidget(self.line)
+        self._either = QStackedWidget()  # as tall as the taller: nothing below ever moves
+        self._either.addWidget(self.empty)
+        self._either.addWidget(rows)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(UNIT)
-        for widget in (self.heading, self.empty, self.bars, self.line):
-            column.addWidget(widget)
+        column.addWidget(self.heading)
+        column.addWidget(self._either)
         self._keep_room()
         self._show_picture(None)
 
@@ -70,6 +80,14 @@ class NextTokenBars(QWidget):
         self._stale = True
         if self.isVisible():
             self._schedule()
+
+    def set_asked(self, asked: bool) -> None:
+        """Whether anything was asked in this chat: then there will soon be something to see."""
+        self.empty.setText(
+            self.tr("The chances are shown with the next reply, or once the model is at leisure.")
+            if asked
+            else self.tr("Ask something: here you see what the model weighs for its next word.")
+        )
 
     def recolour(self, colours: Colours) -> None:
         """Draw in the theme's colours."""
@@ -108,9 +126,7 @@ class NextTokenBars(QWidget):
         self.picture = picture
         there = picture is not None and bool(picture.bars)
         self.bars.show_rows(rows_of(picture) if there else ())
-        self.empty.setVisible(not there)
-        self.bars.setVisible(there)
-        self.line.setVisible(there)
+        self._either.setCurrentIndex(1 if there else 0)
         self.line.setText(self._words(picture) if there else "")
         if not self._speaking.isActive():
             self._speaking.start()

@@ -63,6 +63,8 @@ class OptionSlider(QWidget):
         self.slider.setRange(
             round(scale.low * scale.steps), round((scale.reach or scale.high) * scale.steps)
         )
+        if scale.low < 0:  # nought is in the middle: a track filled from the left would mislead
+            self.slider.setProperty("role", "signed")
         self.slider.setSingleStep(1)
         self.slider.setPageStep(10)
         self.slider.setAccessibleName(name)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.ui.controls.panel_controls import Check, Disclosure, Rule, hint
@@ -52,6 +52,8 @@ class SamplingPanel(QScrollArea):
         self.end_loops = Check(self.tr("End replies that repeat themselves"))
         self.more = Disclosure(self.tr("More"), self._more_page())
         self.system_prompt = SystemPrompt()
+        self._later = QTimer(self, singleShot=True, interval=0)  # once it has its new height
+        self._later.timeout.connect(lambda: self.ensureWidgetVisible(self.system_prompt))
         self._page = QWidget(objectName="panelPage")
         self._arrange(self._page)
         self.setWidget(self._page)
@@ -147,6 +149,7 @@ class SamplingPanel(QScrollArea):
         self.presets.presets_changed.connect(self.presets_changed)
         self.presets.default_requested.connect(self.default_requested)
         self.system_prompt.changed.connect(self.system_prompt_changed)
+        self.system_prompt.unfolded.connect(self._later.start)
 
     @Slot()
     def _on_range_changed(self) -> None:

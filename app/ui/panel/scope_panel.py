@@ -2,7 +2,8 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-import re
+from bisect import bisect_left
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import (
@@ -23,12 +24,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.ui.controls.panel_controls import Rule, Words, heading, hint
-from app.ui.controls.text_view import wrap_mode
+from app.ui.controls.text_view import showable, wrap_mode
 from app.ui.states import ModelInfo
 from app.ui.theme import UNIT, Colours, scaled_font
 from app.ui.wording import precision_explained, where_it_runs, whole
-
-_CONTROL_TOKEN = re.compile(r"<\|[^|\s]{1,40}\|>")
 
 
 class ScopePanel(QWidget):
@@ -72,9 +71,9 @@ class ScopePanel(QWidget):
         column.addWidget(self.model)
         self.show_no_prompt()
 
-    def show_prompt(self, text: str, tokens: int) -> None:
-        """Show the exact prompt and how many tokens it has."""
-        self.text.show_text(text)
+    def show_prompt(self, parts: Sequence[tuple[str, bool]], tokens: int) -> None:
+        """Show the exact prompt, each part with whether it is a control token, and its length."""
+        self.text.show_parts(parts)
         words = self.tr("1 token") if tokens == 1 else self.tr("%1 tokens")
         self.count.setText(words.replace("%1", whole(tokens)))
         self.count.show()
@@ -83,7 +82,7 @@ class ScopePanel(QWidget):
     @Slot()
     def show_no_prompt(self) -> None:
         """There is nothing that the model would read."""
-        self.text.show_text("")
+        self.text.show_parts(())
         self.count.hide()
         self._either.setCurrentWidget(self.none)
 
@@ -155,10 +154,16 @@ class PromptView(QPlainTextEdit):
         self._tokens = _ControlTokens(self.document())
         self.setFont(fixed_font(self.font()))
 
-    def show_text(self, text: str) -> None:
-        """Show `text` as it is; the place that was scrolled to stays where it can."""
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    def show_parts(self, parts: Sequence[tuple[str, bool]]) -> None:
+        """Show the parts as they are; the place that was scrolled to stays where it can."""
+        text, spans = "", []
+        for part, is_control in parts:
+            part = part.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            if is_control:
+                start = len(text.encode("utf-16-le")) // 2
+                spans.append((start, start + len(part)))
+            text += showable(part)
+        self._tokens.spans = spans
         if text == self.toPlainText():
             return
         place = self.verticalScrollBar().value()
@@ -176,7 +181,12 @@ class _ControlTokens(QSyntaxHighlighter):
     def __init__(self, document: object) -> None:
         super().__init__(document)
         self.look = QTextCharFormat()
+        self.spans: list[tuple[int, int]] = []  # places in the document, in order
 
     def highlightBlock(self, text: str) -> None:
-        for found in _CONTROL_TOKEN.finditer(text):
-            self.setFormat(found.start(), found.end() - found.start(), self.look)
+        begin = self.currentBlock().position()
+        first = bisect_left(self.spans, (begin, 0))
+        for start, end in self.spans[first:]:
+            if start >= begin + len(text):
+                break
+            self.setFormat(start - begin, end - start, self.look)

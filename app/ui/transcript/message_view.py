@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
 from app.ui.controls.text_view import TextView
 from app.ui.states import ReplyStatus, ShownMessage
-from app.ui.theme import TEXT_SCALE, UNIT, scaled_font
+from app.ui.theme import LINE_HEIGHT, TEXT_SCALE, UNIT, scaled_font
 from app.ui.transcript.failure_box import FailureBox
 from app.ui.transcript.markdown_view import MarkdownView
 from app.ui.transcript.message_actions import Icons, MessageActions
@@ -17,7 +17,7 @@ from app.ui.wording import cost_explained, cost_of_reply, end_of_reply
 _LONG = 6_000  # characters; of a longer question only the beginning is shown at first
 _BEGINNING = 2_000
 
-_GOES_ON_AFTER = ("stopped", "length", "stop_text", "loop", "context_full", "error")
+_GOES_ON_AFTER = ("stopped", "length", "loop", "context_full", "error")
 
 
 class MessageView(QWidget):
@@ -117,7 +117,10 @@ class QuestionView(MessageView):
 
     def fit(self, width: int) -> int:
         """The bubble is as wide as its text, at most most of the width, at the right."""
-        aside, above = 4 * UNIT, 3 * UNIT
+        aside = 4 * UNIT
+        # A line's extra height is below its text; the smaller margin there evens it out.
+        extra = round(self.text.fontMetrics().lineSpacing() * (LINE_HEIGHT - 100) / 100)
+        above = max(3 * UNIT, extra)
         widest = max(int(width * 0.85) - 2 * aside, 15 * UNIT)
         long = len(self.message.text) > _LONG and not self._unfolded
         self.unfold.setVisible(long)
@@ -129,8 +132,7 @@ class QuestionView(MessageView):
             self.text.set_text(self._filled)
         down = self.text.height_for(across)
         self.text.move(aside, above)
-        # A line's extra height is below its text; the smaller margin evens it out.
-        bubble = QSize(across + 2 * aside, down + above + UNIT)
+        bubble = QSize(across + 2 * aside, down + above + above - extra)
         self._bubble.setGeometry(width - bubble.width(), 0, bubble.width(), bubble.height())
         row = self.actions.height_for(width)
         self.actions.setGeometry(0, bubble.height() + UNIT, width, row)
