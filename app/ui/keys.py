@@ -55,7 +55,7 @@ KEYS = (
     Key("new_chat", "Ctrl+N", QT_TRANSLATE_NOOP("keys", "New chat"), _CHATS),
     Key("previous_chat", "Ctrl+Up", QT_TRANSLATE_NOOP("keys", "Previous chat"), _CHATS),
     Key("next_chat", "Ctrl+Down", QT_TRANSLATE_NOOP("keys", "Next chat"), _CHATS),
-    Key("rename_chat", "F2", QT_TRANSLATE_NOOP("keys", "Rename, in the list"), _CHATS, True),
+    Key("rename_chat", "F2", QT_TRANSLATE_NOOP("keys", "Rename the chat"), _CHATS),
     Key("delete_chat", "Del", QT_TRANSLATE_NOOP("keys", "Delete, in the list"), _CHATS, True),
     Key("send", "Return", QT_TRANSLATE_NOOP("keys", "Send the message"), _WRITING, True),
     Key("new_line", "Shift+Return", QT_TRANSLATE_NOOP("keys", "New line"), _WRITING, True),

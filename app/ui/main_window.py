@@ -112,6 +112,7 @@ class MainWindow(QMainWindow):
             "panel": self.header.panel.click,
             "stop": self.stop_requested.emit,
             "focus_message": self._make_room,
+            "rename_chat": self._rename_chat,
             "quit": self.close,
         }
         self.shortcuts: dict[str, QShortcut] = {}
@@ -124,6 +125,10 @@ class MainWindow(QMainWindow):
             shortcut.activated.connect(action)
             shortcut.setKeys(sequences)
             self.shortcuts[key.name] = shortcut
+
+    def _rename_chat(self) -> None:
+        self.header.sidebar.setChecked(True)
+        self.sidebar.list.rename_open()
 
     @Slot(object)
     def recolour(self, colours: Colours) -> None:

@@ -16,7 +16,7 @@ from event_loop import pause
 from fake_engine import FakeEngine
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.ui.keys import KEYS
 
@@ -98,8 +98,13 @@ def clipboard(_smoldesk) -> str:
     return QApplication.clipboard().text()
 
 
+def renaming(smoldesk) -> bool:
+    return isinstance(QApplication.focusWidget(), QLineEdit)
+
+
 # For each key: what to do before, what to look at, and what that becomes (from what it was).
 EFFECTS = {
+    "rename_chat": (None, renaming, lambda _: True),
     "new_chat": (None, lambda s: len(s.window.transcript.messages), lambda _: 0),
     "previous_chat": (to_older_chat, title, lambda _: "newer"),
     "next_chat": (None, title, lambda _: "older"),

@@ -226,6 +226,11 @@ class ChatList(QListView):
         self.viewport().update()
         menu.popup(self.viewport().mapToGlobal(place))
 
+    def rename_open(self) -> None:
+        """Let the user type another name for the chat that is open."""
+        if self._open is not None:
+            self._rename_chat(self._open)
+
     def _rename_chat(self, chat_id: int) -> None:
         row = self.chats.row_of(chat_id)
         if row is not None:
