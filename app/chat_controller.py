@@ -71,7 +71,6 @@ class ChatController(QObject):
         self._scheduler = scheduler
         self._recorder = recorder
         self._look = look
-        self._editing: int | None = None
         self._draft: str | None = None  # typed since it was kept
         self._options: SamplingOptions | None = None  # changed since they were kept
         self._saving = QTimer(self, singleShot=True, interval=SAVE_AFTER)
@@ -112,8 +111,9 @@ class ChatController(QObject):
             return
         path = self.conversation.path()
         parent_id = path[-1].id if path else None
-        if self._editing is not None and self._editing in self.conversation:
-            parent_id = self.conversation[self._editing].parent_id
+        edited = self.conversation.editing
+        if edited is not None and edited in self.conversation:
+            parent_id = self.conversation[edited].parent_id
         self._set_editing(None)
         question = MessageRecord(
             id=self._chats.library.store.next_id(),
@@ -124,8 +124,11 @@ class ChatController(QObject):
             created_at=time.time(),
         )
         self.conversation.add(question)
-        self._draft = ""
-        self.save()
+        if edited is None:
+            self._draft = ""
+            self.save()
+        else:  # what was being written before is in the field again
+            self.text_returned.emit(self.conversation.chat.draft)
         self._ask(question.id)
 
     @Slot(int)
@@ -162,7 +165,7 @@ class ChatController(QObject):
         job = self._scheduler.job_of(self.conversation.chat.id)
         if job is not None:
             self._scheduler.stop(job)
-        elif self._editing is not None:
+        else:
             self.stop_editing()
 
     @Slot(int)
@@ -170,12 +173,13 @@ class ChatController(QObject):
         """Give a question back to the composer; sending it makes another version of it."""
         if message_id in self.conversation and self.conversation[message_id].role == "user":
             self._set_editing(message_id)
+            self.conversation.edited_text = self.conversation[message_id].content
             self.text_returned.emit(self.conversation[message_id].content)
 
     @Slot()
     def stop_editing(self) -> None:
         """Leave the message as it is; what was being written before comes back."""
-        if self._editing is not None:
+        if self.conversation.editing is not None:
             self._set_editing(None)
             self.text_returned.emit(self.conversation.chat.draft)
 
@@ -219,7 +223,9 @@ class ChatController(QObject):
     @Slot(str)
     def keep_draft(self, text: str) -> None:
         """Remember what is being written, soon also on disk."""
-        if self._editing is None:
+        if self.conversation.editing is not None:
+            self.conversation.edited_text = text
+        else:
             self._draft = text
             self._save_soon()
 
@@ -292,6 +298,7 @@ class ChatController(QObject):
         self._start(reply.id, self.conversation.dialog(reply.id))
 
     def _start(self, message_id: int, messages: tuple[Any, ...]) -> None:
+        self.prompt_changed.emit(None)  # there is a new one, seen once the engine is at leisure
         job = Job(self.conversation.chat.id, message_id, messages, self.conversation.live)
         self._tell_messages()
         self._scheduler.ask(job)
@@ -299,16 +306,18 @@ class ChatController(QObject):
     @Slot(object)
     def _on_opened(self, conversation: Conversation) -> None:
         """Show another chat."""
-        self._set_editing(None)
+        editing = conversation.editing is not None
         self.chat_opened.emit(
             OpenedChat(
                 conversation.chat.id,
                 conversation.shown(self._recorder.details),
-                conversation.chat.draft,
+                conversation.edited_text if editing else conversation.chat.draft,
                 conversation.live.current,
                 conversation.chat.system_prompt,
             )
         )
+        self.editing_changed.emit(editing)
+        self.prompt_changed.emit(None)  # the other chat's; this one's follows
         job = self._scheduler.job_of(conversation.chat.id)
         self._set_state(job.state if job is not None else ChatState.READY)
         self.next_token_changed.emit(None)
@@ -324,7 +333,12 @@ class ChatController(QObject):
             self._look.follow(self.conversation)
 
     def _tell_used(self) -> None:
-        self.used_tokens_changed.emit(self.conversation.used_tokens(before=self._editing))
+        job = self._scheduler.job_of(self.conversation.chat.id)
+        if job is not None and job.prompt_tokens:
+            self.used_tokens_changed.emit(job.prompt_tokens)
+        else:
+            edited = self.conversation.editing
+            self.used_tokens_changed.emit(self.conversation.used_tokens(before=edited))
 
     def _shown(self, record: MessageRecord) -> ShownMessage:
         return self.conversation.shown_message(record, self._recorder.details)
@@ -339,8 +353,8 @@ class ChatController(QObject):
     def _set_editing(self, message_id: int | None) -> None:
         if message_id is not None:
             self.save()
-        if self._editing != message_id:
-            self._editing = message_id
+        if self.conversation.editing != message_id:
+            self.conversation.editing = message_id
             self.editing_changed.emit(message_id is not None)
             self._tell_used()
 

@@ -42,6 +42,8 @@ class Conversation:
         self.kept = kept
         self.live = LiveOptions(chat.options)
         self.unread = False  # a reply ended while another chat was open
+        self.editing: int | None = None  # a question that is being written anew,
+        self.edited_text = ""  # and how far that has come; not for the disk
         self._keeper = keeper
         self._messages: dict[int, MessageRecord] = {}
         self._children: dict[int | None, list[int]] = {}

@@ -105,7 +105,9 @@ class Smoldesk(QObject):
                 self.window.tell(problem)
         self.reporter.install()  # from here on there is a window that can tell of a bug
 
-    _store_failed = Signal(object)  # Failure, from the thread that writes
+    _store_failed = Signal(
+        object
+    )  # Failure, or None when that is over, from the thread that writes
 
     def show(self) -> None:
         """Show the window; the engine starts once it is on screen."""
@@ -233,7 +235,8 @@ class Smoldesk(QObject):
         """The settings <-> the views."""
         window, preferences = self.window, self.preferences
         self.appearance.changed.connect(window.recolour)
-        preferences.failed.connect(window.tell)
+        preferences.failed.connect(window.tell_settings)
+        preferences.saved.connect(window.forget_settings)
         preferences.changed.connect(self._on_settings_changed)
         sampling = window.panel.sampling
         sampling.presets_changed.connect(lambda own: preferences.change(presets=own))
@@ -307,8 +310,11 @@ class Smoldesk(QObject):
             self.window.tell_no_model(failure)
 
     @Slot(object)
-    def _on_store_failed(self, failure: Failure) -> None:
-        self.window.tell_not_kept(failure)
+    def _on_store_failed(self, failure: Failure | None) -> None:
+        if failure is None:
+            self.window.forget_not_kept()
+        else:
+            self.window.tell_not_kept(failure)
 
     @Slot()
     def _listen(self) -> None:

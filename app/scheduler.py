@@ -23,6 +23,7 @@ class Job:
     options: LiveOptions
     cancel: threading.Event = field(default_factory=threading.Event)
     state: ChatState = ChatState.WAITING
+    prompt_tokens: int = 0  # once they are being read
 
     @property
     def begun_with(self) -> tuple[int, ...] | None:
@@ -118,6 +119,7 @@ class Scheduler(QObject):
         """The engine has read a part of the prompt."""
         job = self._running(message_id)
         if job is not None:
+            job.prompt_tokens = progress.total
             self.progressed.emit(job, progress)
 
     @Slot(object)

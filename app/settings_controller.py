@@ -24,6 +24,7 @@ class SettingsController(QObject):
     """
 
     changed = Signal(object)  # Settings
+    saved = Signal()  # after they could not be
     model_changed = Signal(object)  # ModelInfo
     failed = Signal(object)  # Failure: they cannot be saved; said once
 
@@ -66,8 +67,10 @@ class SettingsController(QObject):
         self._saving.stop()
         problem = self._file.write(self.settings)
         if problem is not None and not self._told:
-            self._told = True
             self.failed.emit(problem)
+        elif problem is None and self._told:
+            self.saved.emit()
+        self._told = problem is not None
 
     def new_chat_defaults(self) -> tuple[SamplingOptions, str | None]:
         """The options and the system prompt that a new chat begins with."""

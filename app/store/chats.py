@@ -46,7 +46,7 @@ class ChatStore:
     that writes, what could not be read from the caller's.
     """
 
-    def __init__(self, path: Path, *, on_problem: Callable[[Failure], None]) -> None:
+    def __init__(self, path: Path, *, on_problem: Callable[[Failure | None], None]) -> None:
         self._path = path
         self._on_problem = on_problem
         self._database = open_database(path)

@@ -57,11 +57,14 @@ _SAVE_REPLY = _upsert("reply", REPLY_COLUMNS)
 class Writer:
     """Writes changes with `connection`, which is its own until `stop` has returned True.
 
-    `on_problem` is called from the thread: once, until a write has worked again.
+    `on_problem` is called from the thread: once, and with None when a write has worked again.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, on_problem: Callable[[Failure], None]
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        on_problem: Callable[[Failure | None], None],
     ) -> None:
         self.found_damage = False
         self._connection = connection
@@ -135,6 +138,8 @@ class Writer:
     def _tell(self, problem: Failure | None) -> None:
         if problem is not None and not self._told:
             self._on_problem(problem)
+        elif problem is None and self._told:
+            self._on_problem(None)
         self._told = problem is not None
 
     def _write(self, changes: dict[Key, Change]) -> Failure | None:

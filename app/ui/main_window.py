@@ -33,6 +33,7 @@ _REFUSED = "refused"
 _TOO_EARLY = "too early"
 _DELETED = "deleted"
 _NOT_KEPT = "not kept"
+_SETTINGS = "settings"
 
 _ASIDE = 6 * UNIT + 1  # of the column that messages and composer share; 1 px is for the focus
 
@@ -156,6 +157,21 @@ class MainWindow(QMainWindow):
     def tell_not_kept(self, failure: Failure) -> None:
         """Say that chats are not being written to the disk."""
         self.notice.tell(f"{failure.what} {failure.remedy}".strip(), kind=_NOT_KEPT)
+
+    @Slot()
+    def forget_not_kept(self) -> None:
+        """They are again, also what was not."""
+        self.notice.withdraw(_NOT_KEPT)
+
+    @Slot(object)
+    def tell_settings(self, failure: Failure) -> None:
+        """Say that settings are not being written to the disk."""
+        self.notice.tell(f"{failure.what} {failure.remedy}".strip(), kind=_SETTINGS)
+
+    @Slot()
+    def forget_settings(self) -> None:
+        """They are again."""
+        self.notice.withdraw(_SETTINGS)
 
     @Slot(object)
     def tell_no_model(self, failure: Failure) -> None:

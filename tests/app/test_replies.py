@@ -111,6 +111,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost_once_there_is_room(
     other.execute("ROLLBACK")
     other.close()
     assert smoldesk.store.flush(10)
+    wait_until(smoldesk.window.notice.isHidden)  # and that it is over is told, too
 
 
 def test_counting_and_looking_ahead_are_done_elsewhere(open_window, wait_until):
@@ -193,3 +194,70 @@ def test_a_bug_in_a_reply_keeps_its_details_for_this_session_only(open_window, w
     assert shown.reply.failure.details
     assert "ValueError" not in str(replace(record(smoldesk), created_at=0.0))
     pause(20)
+
+
+def test_what_is_written_while_editing_and_the_draft_beside_it_are_kept_apart(
+    open_window, wait_until
+):
+    smoldesk = open_window()
+    field = smoldesk.window.composer.text
+    smoldesk.chat.submit("one")
+    wait_until(lambda: ready(smoldesk))
+    first = smoldesk.chat.conversation.chat.id
+    field.setPlainText("a draft")
+    smoldesk.chat.edit_last()
+    assert field.toPlainText() == "one"
+    field.setPlainText("one, better")
+    smoldesk.chats.new_chat()
+    assert field.toPlainText() == ""
+    assert smoldesk.window.composer.editing.isHidden()
+    smoldesk.chats.open_chat(first)
+    assert field.toPlainText() == "one, better"
+    assert smoldesk.window.composer.editing.isVisible()
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    wait_until(lambda: ready(smoldesk) and smoldesk.chat.conversation.path()[0].content != "one")
+    assert field.toPlainText() == "a draft"
+    assert smoldesk.chat.conversation.chat.draft == "a draft"
+    smoldesk.chat.edit_last()
+    QTest.keyClick(smoldesk.window, Qt.Key.Key_Escape)
+    assert field.toPlainText() == "a draft"
+
+
+def test_one_chats_system_prompt_is_never_offered_in_another(open_window, wait_until):
+    smoldesk = open_window()
+    panel = smoldesk.window.panel.sampling.system_prompt
+    panel.buttons["own"].click()
+    panel.field.setPlainText("the secret of A")
+    smoldesk.chat.submit("one")
+    wait_until(lambda: ready(smoldesk))
+    smoldesk.chats.new_chat()
+    panel.buttons["own"].click()
+    assert panel.field.toPlainText() == ""
+    assert smoldesk.chat.conversation.chat.system_prompt == ""
+
+
+def test_the_gauge_counts_what_an_edited_message_leaves(open_window, wait_until):
+    engine = FakeEngine(prompt_tokens=100)
+    smoldesk = open_window(engine)
+    gauge = smoldesk.window.status.gauge
+    for text in ("one", "two"):
+        engine.prompt_tokens += 50
+        smoldesk.chat.submit(text)
+        wait_until(lambda: ready(smoldesk))
+    whole_chat = gauge.words.text()
+    smoldesk.chat.edit_last()
+    wait_until(lambda: gauge.words.text() != whole_chat)
+    assert gauge.words.text().startswith("165")  # what the first reply left: 150 and 15 words
+    smoldesk.chat.stop_editing()
+    wait_until(lambda: gauge.words.text() == whole_chat)
+
+
+def test_another_chats_prompt_is_never_shown(open_window, wait_until):
+    smoldesk = open_window(FakeEngine())
+    smoldesk.window.resize(1400, 900)
+    smoldesk.chat.submit("the secret of A")
+    wait_until(lambda: ready(smoldesk))
+    scope = smoldesk.window.panel.scope
+    wait_until(lambda: "secret" in scope.text.toPlainText())
+    smoldesk.chats.new_chat()
+    assert "secret" not in scope.text.toPlainText()

@@ -188,7 +188,9 @@ def machine(qt_app, folder):
             self.smoldesk.chat.edit(self.views()[place].id)
             assert self.smoldesk.window.composer.text.toPlainText() == path[place].text
             self.reply(self.open.add(path[place].parent, "user", text), False)
+            draft = self.open.draft
             self.send(text)
+            self.open.draft = draft
 
         @precondition(lambda self: self.open.path())
         @rule(data=st.data(), step=st.sampled_from([-1, 1]))

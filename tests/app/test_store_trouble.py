@@ -34,9 +34,13 @@ def open_store(path):
     opened: list[ChatStore] = []
 
     def open_one() -> ChatStore:
-        told = []
-        store = ChatStore(path, on_problem=told.append)
-        store.told = told
+        told, over = [], []
+
+        def note(problem):
+            (over if problem is None else told).append(problem)
+
+        store = ChatStore(path, on_problem=note)
+        store.told, store.over = told, over
         opened.append(store)
         return store
 
@@ -130,6 +134,7 @@ def test_a_full_disk_is_told_once_and_what_was_said_is_written_when_there_is_roo
     assert len(store.told) == 1
     assert "disk is full" in store.told[0].what
     assert "tries again" in store.told[0].remedy
+    assert not store.over
     for message in (first, second, third):
         assert store.messages(message.chat_id) == [message]
     ask("PRAGMA max_page_count = 100000")
@@ -138,6 +143,7 @@ def test_a_full_disk_is_told_once_and_what_was_said_is_written_when_there_is_roo
     ask("PRAGMA max_page_count = 1")
     say_something(store, "again too much" * 10_000)
     wait_until(lambda: len(store.told) == 2)  # a write had worked meanwhile
+    assert len(store.over) == 1
 
 
 def test_a_newer_state_wins_over_the_one_that_could_not_be_written(path, open_store):

@@ -62,7 +62,10 @@ class SystemPrompt(QWidget):
 
     def show_value(self, value: str | None) -> None:
         """Show another chat's; what is shown already is left alone, half-written text with it."""
-        if value == self.value():
+        same = value == self.value()
+        if not value:
+            self.field.show_text("")  # another chat's own text is none of this one's
+        if same:
             return
         if value:
             self.field.show_text(value)
