@@ -45,6 +45,7 @@ class Conversation:
         self.editing: int | None = None  # a question that is being written anew,
         self.edited_text = ""  # and how far that has come; not for the disk
         self._keeper = keeper
+        self._shown: dict[int, tuple[MessageRecord, ShownMessage]] = {}  # made of these records
         self._messages: dict[int, MessageRecord] = {}
         self._children: dict[int | None, list[int]] = {}
         for message in messages:
@@ -159,19 +160,27 @@ class Conversation:
         return [self.shown_message(record, details) for record in self.path()]
 
     def shown_message(self, record: MessageRecord, details: dict[int, str]) -> ShownMessage:
-        """One message as the views show it."""
+        """One message as the views show it; the same object as long as nothing has changed."""
         versions = self._children[record.parent_id]
+        place = versions.index(record.id) + 1
+        known = self._shown.get(record.id)
+        if known is not None and known[0] is record:
+            shown = known[1]
+            if (shown.version, shown.versions) == (place, len(versions)):
+                return shown
         facts = None
         if record.reply is not None:
             facts = _facts(record.reply, details.get(record.id, ""))
-        return ShownMessage(
+        shown = ShownMessage(
             id=record.id,
             role=record.role,
             text=record.content,
             reply=facts,
-            version=versions.index(record.id) + 1,
+            version=place,
             versions=len(versions),
         )
+        self._shown[record.id] = (record, shown)
+        return shown
 
     def used_tokens(self, *, before: int | None = None) -> int:
         """How much of the model's memory the open branch took when last answered.
