@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP
+
 from engine.options import SamplingOptions
 
 MOST_OWN = 100
@@ -25,6 +27,13 @@ BUILT_IN = (
     Preset("Creative", SamplingOptions(temperature=1.0, top_p=0.95, min_p=0.05)),
     Preset("Greedy", SamplingOptions(temperature=0.0, top_p=1.0)),
 )
+
+DESCRIPTIONS = {
+    "Precise": QT_TRANSLATE_NOOP("presets", "Keeps close to the likeliest words."),
+    "Balanced": QT_TRANSLATE_NOOP("presets", "Some freedom, and little repetition."),
+    "Creative": QT_TRANSLATE_NOOP("presets", "Freer and more surprising."),
+    "Greedy": QT_TRANSLATE_NOOP("presets", "Always the likeliest word: the same reply every time."),
+}
 
 USUAL = BUILT_IN[1].options
 """What a new chat begins with until the user chooses otherwise."""

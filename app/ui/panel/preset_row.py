@@ -15,7 +15,15 @@ from PySide6.QtWidgets import (
 )
 
 from app.ui.controls.panel_controls import ChoiceBox, DotsButton, Trouble
-from app.ui.presets import BUILT_IN, LONGEST_NAME, MOST_OWN, Preset, matching, samplers_of
+from app.ui.presets import (
+    BUILT_IN,
+    DESCRIPTIONS,
+    LONGEST_NAME,
+    MOST_OWN,
+    Preset,
+    matching,
+    samplers_of,
+)
 from app.ui.theme import UNIT
 from engine.options import SamplingOptions
 
@@ -100,6 +108,8 @@ class PresetRow(QWidget):
         for preset in BUILT_IN:
             name = QCoreApplication.translate("presets", preset.name)
             self.box.addItem(name, preset)
+            words = QCoreApplication.translate("presets", DESCRIPTIONS[preset.name])
+            self.box.setItemData(self.box.count() - 1, words, Qt.ItemDataRole.ToolTipRole)
         if self._own:
             self.box.insertSeparator(self.box.count())
         for preset in self._own:
