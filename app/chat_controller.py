@@ -217,7 +217,13 @@ class ChatController(QObject):
     @Slot(object)
     def change_system_prompt(self, text: str | None) -> None:
         """What the model is told first; None is the model's own, "" nothing at all."""
-        self.conversation.set_up(system_prompt=text)
+        listed = self.conversation.kept
+        if text:  # somebody wrote that: it is kept like a draft
+            self.conversation.change_chat(system_prompt=text)
+        else:
+            self.conversation.set_up(system_prompt=text)
+        if not listed:
+            self._chats.tell()
         self._look.follow(self.conversation)
 
     @Slot(str)

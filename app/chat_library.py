@@ -67,7 +67,7 @@ class ChatLibrary:
     def let_go(self, conversation: Conversation) -> None:
         """Forget a chat that is left with nothing said or written in it."""
         chat_id = conversation.chat.id
-        if conversation.empty and not conversation.chat.draft and not conversation.chat.titled:
+        if conversation.blank:
             self._opened.pop(chat_id, None)
             self._records.pop(chat_id, None)
             if conversation.kept:

@@ -42,9 +42,9 @@ class ChatListController(QObject):
 
     @Slot()
     def new_chat(self) -> None:
-        """Begin an empty chat; an empty one that is open already will do."""
+        """Begin an empty chat; one that is open already will do."""
         self.leaving.emit()
-        if not self.open.empty:
+        if not self.open.blank:
             self._show(self.library.new())
 
     @Slot(int)

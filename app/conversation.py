@@ -62,6 +62,12 @@ class Conversation:
         """Whether nothing was said yet."""
         return not self._messages
 
+    @property
+    def blank(self) -> bool:
+        """Whether nothing at all would be lost with it: neither said nor written, nor named."""
+        chat = self.chat
+        return self.empty and not (chat.draft or chat.titled or chat.system_prompt)
+
     def path(self) -> list[MessageRecord]:
         """The open branch, from the first message to the last."""
         path: list[MessageRecord] = []

@@ -48,6 +48,7 @@ class Chat:
     system: str | None = None
     temperature: float = 0.7
     draft: str = ""
+    named: bool = False
 
     def path(self) -> list[Node]:
         path, node = [], self.root.selected
@@ -205,14 +206,15 @@ def machine(qt_app, folder):
 
         @rule()
         def new_chat(self):
-            if self.open.path():
-                self.leave()
+            if self.open.path() or self.open.draft or self.open.system or self.open.named:
                 self.open = Chat()
             self.smoldesk.chats.new_chat()
 
         def leave(self):
-            if not self.open.path() and not self.open.draft and self.open in self.chats:
-                self.chats.remove(self.open)
+            chat = self.open
+            blank = not (chat.path() or chat.draft or chat.system or chat.named)
+            if blank and chat in self.chats:
+                self.chats.remove(chat)
 
         @precondition(lambda self: self.chats)
         @rule(data=st.data())
@@ -248,7 +250,7 @@ def machine(qt_app, folder):
         @precondition(lambda self: self.open in self.chats)
         @rule(title=TEXTS)
         def rename(self, title):
-            self.open.title = " ".join(title.split())
+            self.open.title, self.open.named = " ".join(title.split()), True
             self.smoldesk.chats.rename(self.smoldesk.chat.conversation.chat.id, title)
 
         @rule(value=st.sampled_from([0.0, 0.5, 1.5]))
@@ -260,6 +262,8 @@ def machine(qt_app, folder):
         @rule(prompt=PROMPTS)
         def set_system_prompt(self, prompt):
             self.open.system = prompt
+            if prompt and self.open not in self.chats:
+                self.chats.insert(0, self.open)
             self.smoldesk.chat.change_system_prompt(prompt)
 
         @precondition(lambda self: self.open in self.chats)
