@@ -65,11 +65,15 @@ class Column:
         place = self._places.get(self._first, len(self.ids) - 1)
         return min(greatest, max(0, self.top(place) + self._hidden))
 
-    def near(self, offset: int, room: int, *, margin: int) -> range:
-        """The numbers of the messages in sight, or within `margin` px of it."""
+    def near(self, offset: int, room: int) -> range:
+        """The numbers of the messages in sight, or within half a view of it.
+
+        What comes into sight by scrolling must have been there before: learnt only then, a height
+        would move what is looked at.
+        """
         tops = self._all_tops()
-        first = max(0, bisect_right(tops, offset - margin) - 1)
-        last = min(len(self.ids), bisect_right(tops, offset + room + margin))
+        first = max(0, bisect_right(tops, offset - room // 2) - 1)
+        last = min(len(self.ids), bisect_right(tops, offset + room + room // 2))
         return range(first, last)
 
     def scroll_to(self, offset: int, room: int) -> None:

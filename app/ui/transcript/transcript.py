@@ -239,14 +239,9 @@ class Transcript(QAbstractScrollArea):
         if width != self._width:
             self._width = width
             column.show(column.ids, [self._estimate(message) for message in self._messages])
-        in_sight = column.near(column.offset(room), room, margin=0)
-        # After a leap only what is in sight is made at once, the rest in the next moment.
-        leapt = not any(column.ids[place] in self._views for place in in_sight)
-        if leapt:
-            self._later.start()
         for _ in range(_PASSES):
             offset = column.offset(room)
-            near = column.near(offset, room, margin=0 if leapt else room // 2)
+            near = column.near(offset, room)
             learnt = [column.learn(place, self._view_at(place).fit(width)) for place in near]
             if not any(learnt):
                 break
