@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from app.conversation import Conversation
 from app.store.chats import ChatStore
@@ -25,7 +24,8 @@ class ChatLibrary:
         self._opened: dict[int, Conversation] = {}
 
     def __contains__(self, chat_id: int) -> bool:
-        return chat_id in self._records or chat_id in self._opened
+        """Whether that chat is listed; a deleted one is not."""
+        return chat_id in self._records
 
     def records(self) -> list[ChatRecord]:
         """All that are kept, the one that was used last first."""
@@ -92,4 +92,4 @@ class ChatLibrary:
         """Bring a deleted chat back as it was."""
         conversation = self._opened[chat_id]
         conversation.change_chat(deleted_at=None)
-        self._records[chat_id] = replace(conversation.chat)
+        self._records[chat_id] = conversation.chat

@@ -59,6 +59,9 @@ class Start:
 class Smoldesk(QObject):
     """The running program: owns the window, the controllers, the store and the threads."""
 
+    # From the thread that writes: Failure, or None when that is over.
+    _store_failed = Signal(object)
+
     def __init__(self, app: QApplication, start: Start, *, opener: EngineOpener) -> None:
         super().__init__(app)
         self._start = start
@@ -104,10 +107,6 @@ class Smoldesk(QObject):
             if problem is not None:
                 self.window.tell(problem)
         self.reporter.install()  # from here on there is a window that can tell of a bug
-
-    _store_failed = Signal(
-        object
-    )  # Failure, or None when that is over, from the thread that writes
 
     def show(self) -> None:
         """Show the window; the engine starts once it is on screen."""

@@ -261,3 +261,21 @@ def test_another_chats_prompt_is_never_shown(open_window, wait_until):
     wait_until(lambda: "secret" in scope.text.toPlainText())
     smoldesk.chats.new_chat()
     assert "secret" not in scope.text.toPlainText()
+
+
+def test_a_deleted_chat_is_opened_by_its_undo_only(open_window, wait_until):
+    smoldesk = open_window()
+    smoldesk.chat.submit("one")
+    wait_until(lambda: ready(smoldesk))
+    first = smoldesk.chat.conversation.chat.id
+    smoldesk.chats.delete(first)
+    smoldesk.chats.open_chat(first)  # as a choice in the list that came a moment too late
+    smoldesk.chats.rename(first, "new name")
+    assert smoldesk.chat.conversation.chat.id != first
+    assert smoldesk.window.sidebar.list.model().rowCount() == 0
+    smoldesk.chats.restore(first)
+    assert smoldesk.chat.conversation.chat.id == first
+    assert smoldesk.chat.conversation.chat.title == "one"
+    listed = smoldesk.window.sidebar.list
+    assert listed.currentIndex().data() == "one"
+    assert listed.selectionModel().hasSelection()
