@@ -279,3 +279,25 @@ def test_a_deleted_chat_is_opened_by_its_undo_only(open_window, wait_until):
     listed = smoldesk.window.sidebar.list
     assert listed.currentIndex().data() == "one"
     assert listed.selectionModel().hasSelection()
+
+
+def test_while_a_reply_streams_the_bars_show_the_step_that_made_its_last_token(
+    open_window, wait_until
+):
+    engine = FakeEngine(reply_text="one two three four", per_token=0.05)
+    smoldesk = open_window(engine)
+    smoldesk.window.resize(1400, 900)
+    bars = smoldesk.window.panel.sampling.bars
+    seen = set()
+    smoldesk.chat.submit("go")
+    late = time.monotonic() + 10
+    while not ready(smoldesk) or smoldesk.chat.state.busy:
+        assert time.monotonic() < late
+        pause(5)
+        seen |= {bar.text for bar in bars.picture.bars if bar.drawn} if bars.picture else set()
+    assert {"one", " two", " three"} <= seen
+    top_p = smoldesk.window.panel.sampling.top_p.slider
+    top_p.setValue(50)
+    wait_until(lambda: any(bar.cut_by == "top_p" for bar in bars.picture.bars))
+    top_p.setValue(95)
+    wait_until(lambda: not any(bar.cut_by for bar in bars.picture.bars))
