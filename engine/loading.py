@@ -16,6 +16,7 @@ from engine.model.config import ModelConfig
 from engine.model.llama import Llama
 from engine.places import models_dir
 from engine.run.device import DeviceChoice, choose_device, torch_dtype
+from engine.run.gpu_runner import GpuRunner
 from engine.run.torch_runner import TorchRunner
 from engine.session import Session
 from engine.text.chat_template import CHATML, ChatTemplate, read_hub_template
@@ -37,7 +38,7 @@ class Engine:
     def session(self) -> Session:
         """A new conversation with a cache of its own; the weights are shared."""
         return Session(
-            TorchRunner(self.model),
+            TorchRunner(self.model) if self.device.name == "cpu" else GpuRunner(self.model),
             self.tokenizer,
             self.template,
             eos_token_ids=self.config.eos_token_ids,

@@ -18,6 +18,7 @@ from engine.loops import is_looping
 from engine.messages import Message
 from engine.options import LiveOptions, SamplingOptions
 from engine.reply_run import ReplyRun
+from engine.run.gpu_runner import GpuRunner
 from engine.run.torch_runner import Stopped, TorchRunner
 from engine.sampling import NonFiniteLogitsError, new_rng, sample, top_logits
 from engine.scope import LONGEST_HISTORY, NextToken
@@ -38,7 +39,7 @@ class Session:
 
     def __init__(
         self,
-        runner: TorchRunner,
+        runner: TorchRunner | GpuRunner,
         tokenizer: Tokenizer,
         template: ChatTemplate,
         *,

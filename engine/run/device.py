@@ -10,7 +10,6 @@ import torch
 
 from engine.errors import DeviceError, OptionsError
 from engine.run.backends import (
-    GPU_PRECISIONS,
     NO_GPU,
     NO_SUPPORT,
     Backend,
@@ -122,12 +121,12 @@ def _examine(
     if missing:
         return None, missing
     failures: list[str] = []
-    for precision in (wanted,) if wanted else GPU_PRECISIONS:
+    for precision in (wanted,) if wanted else backend.precisions:
         failure = self_test(backend, precision)
         if not failure:
             reason = _ASKED_FOR if asked_for else "it passed its self-test"
             if failures:
-                reason += f", but not in {GPU_PRECISIONS[0]}: {failures[0]}"
+                reason += f", but not in {backend.precisions[0]}: {failures[0]}"
             return DeviceChoice(backend.name, backend.label(), reason, precision, threads), ""
         failures.append(failure)
     return None, f"the GPU failed its self-test: {failures[-1]}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as functional
 from torch import Tensor
 
 from engine.errors import DeviceError, OptionsError
@@ -21,6 +22,7 @@ from engine.run.device import (
     torch_dtype,
     usable_cores,
 )
+from engine.run.gpu_runner import GpuRunner
 
 Logits = Callable[[Llama, Tensor, Precision], Tensor]
 
@@ -113,6 +115,33 @@ class TestSelfTest:
         assert reason in said
         assert "\n" not in said
 
+    def test_numbers_are_as_large_as_the_real_models(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The residual stream of SmolLM2-135M in fp32 reaches 26,671; fp16 ends at 65,504."""
+        largest = []
+        rms_norm = functional.rms_norm
+
+        def measured(x: Tensor, *args: Any) -> Tensor:
+            largest.append(float(x.abs().max()))
+            return rms_norm(x, *args)
+
+        monkeypatch.setattr(functional, "rms_norm", measured)
+        assert self_test(fake(), "fp32") == ""
+        assert 26_671 < max(largest) < 65_504
+
+    @pytest.mark.parametrize(("precision", "passes"), [("fp16", False), ("bf16", True)])
+    def test_squaring_large_numbers_in_their_own_precision_fails_where_they_do_not_fit(
+        self, precision: Precision, passes: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def narrow_rms_norm(x: Tensor, _shape: object, weight: Tensor, eps: float) -> Tensor:
+            return x * ((x * x).mean(-1, keepdim=True) + eps).rsqrt() * weight
+
+        def narrow(model: Llama, ids: Tensor, precision: Precision) -> Tensor:
+            with monkeypatch.context() as patched:
+                patched.setattr(functional, "rms_norm", narrow_rms_norm)
+                return right(model, ids, precision)
+
+        assert (self_test(fake(narrow), precision) == "") == passes
+
     def test_too_little_free_memory_fails_before_anything_runs(self) -> None:
         cramped = fake(raises(RuntimeError("ran")), free_memory=lambda: 100 * 2**20)
         assert self_test(cramped, "fp32") == "only 100 MB of its memory are free"
@@ -123,7 +152,7 @@ class TestSelfTest:
         def bug(*_args: object, **_kwargs: object) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(Llama, "forward", bug)
+        monkeypatch.setattr(GpuRunner, "read", bug)
         with pytest.raises(ZeroDivisionError):
             self_test(fake(), "fp32")
 
@@ -148,6 +177,14 @@ class TestChoice:
         choice = choose(no_bf16)
         assert (choice.name, choice.precision) == ("cuda", "fp32")
         assert choice.reason == "it passed its self-test, but not in bf16: it has no bf16 units"
+
+    def test_each_kind_of_gpu_has_its_own_order_of_precisions(self) -> None:
+        apple: dict[str, Any] = {"name": "mps", "precisions": ("fp16", "fp32")}
+        assert choose(fake(**apple)).precision == "fp16"
+        no_fp16 = fake(raises(RuntimeError("too narrow"), only_in="fp16"), **apple)
+        choice = choose(no_fp16)
+        assert (choice.name, choice.precision) == ("mps", "fp32")
+        assert choice.reason == "it passed its self-test, but not in fp16: too narrow"
 
     def test_a_failing_gpu_leaves_the_cpu_with_the_reason(self) -> None:
         choice = choose(fake(raises(RuntimeError("kaput"))), fake(missing=lambda: NO_SUPPORT))
@@ -334,6 +371,11 @@ class TestRealBackends:
         monkeypatch.setattr(torch.backends.mps, "is_built", lambda: True)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
         assert [backend.missing() for backend in gpu.gpu_backends()] == [NO_GPU, NO_GPU]
+
+    def test_apple_gpus_try_the_16_bits_that_all_of_them_have(self) -> None:
+        cuda, mps = gpu.gpu_backends()
+        assert cuda.precisions == ("bf16", "fp32")
+        assert mps.precisions == ("fp16", "fp32")
 
     def test_emulated_bf16_does_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(

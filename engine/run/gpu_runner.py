@@ -1,0 +1,239 @@
+"""The model and one conversation's cache on a GPU: a step is captured once, then replayed.
+
+Invariant: `ids` is exactly what the cache holds, also after a read was stopped or failed.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.errors import DeviceError, PromptTooLongError
+from engine.model.llama import Llama
+from engine.run.capture import Capture, Step, capture_for
+from engine.run.fused_llama import FusedLlama
+from engine.run.static_cache import StaticCache
+from engine.run.torch_runner import Stopped
+
+_CHUNK_SIZE = 512
+
+
+class GpuRunner:
+    """Reads token ids and gives the next token's logits, as TorchRunner does.
+
+    Memory for the whole context is taken with the first token. `capture` makes steps ready for
+    replay; None means what suits the model's device.
+    """
+
+    def __init__(
+        self, model: Llama, *, chunk_size: int | None = None, capture: Capture | None = None
+    ) -> None:
+        self._model = model
+        self._capture = capture or capture_for(model.device)
+        self._decoder: _Decoder | None = None
+        self.ids: list[int] = []
+        self.chunk_size = chunk_size or _CHUNK_SIZE
+
+    @property
+    def max_positions(self) -> int:
+        """How many tokens the model can remember."""
+        return self._model.config.max_position_embeddings
+
+    @property
+    def vocab_size(self) -> int:
+        """How many token ids the model knows."""
+        return self._model.config.vocab_size
+
+    @property
+    def bytes_per_token(self) -> int:
+        """What one step reads of the weights; of an embedding that is not the head, only a row."""
+        model = self._model
+        unread = 0 if model.lm_head is None else model.model.embed_tokens.weight.nbytes
+        return sum(weight.nbytes for weight in model.parameters()) - unread
+
+    @property
+    def capture_failure(self) -> str:
+        """Why steps run kernel by kernel although they were to be captured; "" if they are not."""
+        return "" if self._decoder is None else self._decoder.capture_failure
+
+    @torch.inference_mode()
+    def truncate(self, length: int) -> None:
+        """Forget all tokens from position `length` on."""
+        if not 0 <= length <= len(self.ids):
+            raise ValueError(f"cannot cut a cache of {len(self.ids)} positions to {length}")
+        self._forget(length, len(self.ids))
+        del self.ids[length:]
+
+    @torch.inference_mode()
+    def read(self, ids: Sequence[int], *, cancel: Event | None = None) -> np.ndarray:
+        """Append one or more tokens; returns the logits after the last, (vocab,) fp32.
+
+        `cancel` is looked at before each layer of a chunk and before a single token; then Stopped
+        is raised. Raises PromptTooLongError when the tokens do not fit, DeviceError when memory
+        runs out.
+        """
+        with self._reading(len(ids)) as decoder:
+            if len(ids) == 1:
+                _raise_when_set(cancel)
+                logits = decoder.step(ids[0], len(self.ids))
+                self.ids.append(ids[0])
+            else:
+                for hidden in self._chunks(decoder, ids, cancel):
+                    last = hidden[-1:]
+                logits = decoder.logits(last).reshape(-1)
+        return logits
+
+    @torch.inference_mode()
+    def read_each(self, ids: Sequence[int], *, cancel: Event | None = None) -> np.ndarray:
+        """Append one or more tokens; returns the logits after each, (n, vocab) fp32.
+
+        For a few tokens: those of a long prompt would take gigabytes. Raises as `read`.
+        """
+        if len(ids) == 1:
+            logits: np.ndarray = self.read(ids, cancel=cancel)
+            return logits[None]
+        with self._reading(len(ids)) as decoder:
+            rows = [decoder.logits(hidden) for hidden in self._chunks(decoder, ids, cancel)]
+            return np.concatenate(rows)
+
+    def widen(self) -> bool:
+        """Go on in fp32 from here, with nothing read; False if it was fp32 already.
+
+        For the rare input whose numbers break down in a narrower precision.
+        """
+        if self._model.dtype == torch.float32:
+            return False
+        self._model = copy.deepcopy(self._model).float()  # other sessions keep theirs
+        self._decoder = None
+        self.ids.clear()
+        return True
+
+    def _chunks(
+        self, decoder: "_Decoder", ids: Sequence[int], cancel: Event | None
+    ) -> Iterator[Tensor]:
+        """Read chunk by chunk; yields each one's hidden states, (n, hidden_size)."""
+        for start in range(0, len(ids), self.chunk_size):
+            chunk = ids[start : start + self.chunk_size]
+            hidden = decoder.chunk(chunk, len(self.ids), cancel)
+            self.ids.extend(chunk)
+            yield hidden
+
+    @contextmanager
+    def _reading(self, count: int) -> Iterator["_Decoder"]:
+        """What to read `count` tokens with; failures leave nothing behind and are said plainly."""
+        end = len(self.ids) + count
+        if count < 1:
+            raise ValueError("there are no tokens to read")
+        if end > self.max_positions:
+            raise PromptTooLongError(
+                f"{end:,} tokens are more than the {self.max_positions:,} that this model can "
+                "remember."
+            )
+        try:
+            if self._decoder is None:
+                self._decoder = _Decoder(self._model, self._capture)
+            yield self._decoder
+        except Stopped:
+            self._forget(len(self.ids), end)
+            raise
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            self._forget(len(self.ids), end)
+            raise DeviceError(
+                "The GPU ran out of memory while replying.",
+                "Close other programs that use it, or choose the CPU as the device.",
+            ) from error
+
+    def _forget(self, start: int, end: int) -> None:
+        if self._decoder is not None:
+            self._decoder.cache.forget(start, end)
+
+
+class _StepTensors(NamedTuple):
+    """Where a step finds its token id and position, (1,) each, and leaves its logits, (vocab,)."""
+
+    token: Tensor
+    position: Tensor
+    logits: Tensor
+
+
+class _Decoder:
+    """The network with a cache, and steps on it ready to be run."""
+
+    def __init__(self, model: Llama, capture: Capture) -> None:
+        device = model.device
+        self.cache = StaticCache(model.config, dtype=model.dtype, device=device)
+        self.capture_failure = ""
+        self._network = FusedLlama(model, self.cache)
+        self._capture = capture
+        self._steps: dict[int, Step] = {}  # by the stretch of the cache that they look at
+        self._tensors = _StepTensors(
+            token=torch.zeros(1, dtype=torch.long, device=device),
+            position=torch.zeros(1, dtype=torch.long, device=device),
+            logits=torch.zeros(model.config.vocab_size, device=device),
+        )
+        # Pinned memory is what a GPU can write to by itself.
+        self._arrived = torch.zeros(model.config.vocab_size, pin_memory=device.type == "cuda")
+
+    def step(self, token_id: int, position: int) -> np.ndarray:
+        """Read one token at `position`; returns the logits after it, (vocab,) fp32."""
+        self._tensors.token.fill_(token_id)
+        self._tensors.position.fill_(position)
+        stretch = self.cache.stretch(position + 1)
+        if stretch not in self._steps:
+            step = partial(_take_step, self._network, self._tensors, stretch=stretch)
+            self._steps[stretch] = self._ready(step)
+        self._steps[stretch]()
+        self._arrived.copy_(self._tensors.logits)
+        return self._arrived.numpy().copy()
+
+    def chunk(self, ids: Sequence[int], start: int, cancel: Event | None) -> Tensor:
+        """Read tokens at the positions from `start` on; returns hidden states, (n, hidden_size)."""
+        device, end = self._tensors.token.device, start + len(ids)
+        return self._network.hidden(
+            torch.tensor(ids, device=device),
+            torch.arange(start, end, device=device),
+            stretch=self.cache.stretch(end),
+            before_layer=partial(_raise_when_set, cancel),
+        )
+
+    def logits(self, hidden: Tensor) -> np.ndarray:
+        """(n, hidden_size) on the GPU to (n, vocab) fp32 here."""
+        logits: np.ndarray = self._network.logits(hidden).float().cpu().numpy()
+        return logits
+
+    def _ready(self, step: Step) -> Step:
+        """The step captured, or as it is once capturing has failed."""
+        if self.capture_failure:
+            return step
+        try:
+            return self._capture(step)
+        except RuntimeError as error:
+            self.capture_failure = str(error).partition("\n")[0] or type(error).__name__
+            return step
+
+
+def _take_step(network: FusedLlama, tensors: _StepTensors, *, stretch: int) -> None:
+    """What is captured. No method: a step that knew its owner would keep the cache alive."""
+    hidden = network.hidden(tensors.token, tensors.position, stretch=stretch)
+    tensors.logits.copy_(network.logits(hidden)[0])
+
+
+def _raise_when_set(cancel: Event | None) -> None:
+    if cancel is not None and cancel.is_set():
+        raise Stopped
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    # Only CUDA's own allocator has a type for it.
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        words in text for words in ("out of memory", "alloc_failed", "can't allocate memory")
+    )
