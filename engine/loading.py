@@ -7,7 +7,7 @@ from threading import Event
 
 import torch
 
-from engine.errors import ModelFileError
+from engine.errors import DeviceError, ModelFileError
 from engine.files.gguf import read_gguf
 from engine.files.library import find_model
 from engine.files.recognize import file_kind
@@ -17,6 +17,7 @@ from engine.model.llama import Llama
 from engine.places import models_dir
 from engine.run.device import DeviceChoice, choose_device, torch_dtype
 from engine.run.gpu_runner import GpuRunner
+from engine.run.runner import is_out_of_memory
 from engine.run.torch_runner import TorchRunner
 from engine.session import Session
 from engine.text.chat_template import CHATML, ChatTemplate, read_hub_template
@@ -37,8 +38,9 @@ class Engine:
 
     def session(self) -> Session:
         """A new conversation with a cache of its own; the weights are shared."""
+        on_cpu = self.device.name == "cpu"
         return Session(
-            TorchRunner(self.model) if self.device.name == "cpu" else GpuRunner(self.model),
+            TorchRunner(self.model) if on_cpu else GpuRunner(self.model),
             self.tokenizer,
             self.template,
             eos_token_ids=self.config.eos_token_ids,
@@ -74,7 +76,7 @@ def load(
     state = load_state_dict(
         found.path, config, dtype=torch_dtype(choice.precision), progress=progress, cancel=cancel
     )
-    model = build_model(config, state).to(choice.name)
+    model = _moved(build_model(config, state), choice)
     return Engine(found.name, found.path, config, model, tokenizer, template, choice)
 
 
@@ -84,6 +86,18 @@ def build_model(config: ModelConfig, state: dict[str, torch.Tensor]) -> Llama:
         model = Llama(config)
     model.load_state_dict(state, assign=True)
     return model.eval().requires_grad_(False)
+
+
+def _moved(model: Llama, choice: DeviceChoice) -> Llama:
+    try:
+        return model.to(choice.name)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DeviceError(
+            f"The model does not fit into the memory of {choice.label}.",
+            "Close other programs that use it, or choose the CPU as the device.",
+        ) from error
 
 
 def load_text(path: Path, config: ModelConfig) -> tuple[Tokenizer, ChatTemplate]:

@@ -18,8 +18,7 @@ from engine.loops import is_looping
 from engine.messages import Message
 from engine.options import LiveOptions, SamplingOptions
 from engine.reply_run import ReplyRun
-from engine.run.gpu_runner import GpuRunner
-from engine.run.torch_runner import Stopped, TorchRunner
+from engine.run.runner import Runner, Stopped
 from engine.sampling import NonFiniteLogitsError, new_rng, sample, top_logits
 from engine.scope import LONGEST_HISTORY, NextToken
 from engine.text.chat_template import ChatTemplate
@@ -39,7 +38,7 @@ class Session:
 
     def __init__(
         self,
-        runner: TorchRunner | GpuRunner,
+        runner: Runner,
         tokenizer: Tokenizer,
         template: ChatTemplate,
         *,

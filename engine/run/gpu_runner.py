@@ -1,9 +1,5 @@
-"""The model and one conversation's cache on a GPU: a step is captured once, then replayed.
+"""The model and one conversation's cache on a GPU: a step is captured once, then replayed."""
 
-Invariant: `ids` is exactly what the cache holds, also after a read was stopped or failed.
-"""
-
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.errors import DeviceError, PromptTooLongError
+from engine.errors import DeviceError
 from engine.model.llama import Llama
 from engine.run.capture import Capture, Step, capture_for
 from engine.run.fused_llama import FusedLlama
+from engine.run.runner import Runner, Stopped, is_out_of_memory, raise_when_set
 from engine.run.static_cache import StaticCache
-from engine.run.torch_runner import Stopped
 
 _CHUNK_SIZE = 512
 
 
-class GpuRunner:
-    """Reads token ids and gives the next token's logits, as TorchRunner does.
+class GpuRunner(Runner):
+    """Few kernels, and one launch for all that a step needs.
 
     Memory for the whole context is taken with the first token. `capture` makes steps ready for
     replay; None means what suits the model's device.
@@ -34,28 +30,9 @@ class GpuRunner:
     def __init__(
         self, model: Llama, *, chunk_size: int | None = None, capture: Capture | None = None
     ) -> None:
-        self._model = model
+        super().__init__(model, chunk_size or _CHUNK_SIZE)
         self._capture = capture or capture_for(model.device)
         self._decoder: _Decoder | None = None
-        self.ids: list[int] = []
-        self.chunk_size = chunk_size or _CHUNK_SIZE
-
-    @property
-    def max_positions(self) -> int:
-        """How many tokens the model can remember."""
-        return self._model.config.max_position_embeddings
-
-    @property
-    def vocab_size(self) -> int:
-        """How many token ids the model knows."""
-        return self._model.config.vocab_size
-
-    @property
-    def bytes_per_token(self) -> int:
-        """What one step reads of the weights; of an embedding that is not the head, only a row."""
-        model = self._model
-        unread = 0 if model.lm_head is None else model.model.embed_tokens.weight.nbytes
-        return sum(weight.nbytes for weight in model.parameters()) - unread
 
     @property
     def capture_failure(self) -> str:
@@ -72,15 +49,10 @@ class GpuRunner:
 
     @torch.inference_mode()
     def read(self, ids: Sequence[int], *, cancel: Event | None = None) -> np.ndarray:
-        """Append one or more tokens; returns the logits after the last, (vocab,) fp32.
-
-        `cancel` is looked at before each layer of a chunk and before a single token; then Stopped
-        is raised. Raises PromptTooLongError when the tokens do not fit, DeviceError when memory
-        runs out.
-        """
+        """Append one or more tokens; see `Runner.read`."""
         with self._reading(len(ids)) as decoder:
             if len(ids) == 1:
-                _raise_when_set(cancel)
+                raise_when_set(cancel)
                 logits = decoder.step(ids[0], len(self.ids))
                 self.ids.append(ids[0])
             else:
@@ -102,17 +74,8 @@ class GpuRunner:
             rows = [decoder.logits(hidden) for hidden in self._chunks(decoder, ids, cancel)]
             return np.concatenate(rows)
 
-    def widen(self) -> bool:
-        """Go on in fp32 from here, with nothing read; False if it was fp32 already.
-
-        For the rare input whose numbers break down in a narrower precision.
-        """
-        if self._model.dtype == torch.float32:
-            return False
-        self._model = copy.deepcopy(self._model).float()  # other sessions keep theirs
+    def _drop_cache(self) -> None:
         self._decoder = None
-        self.ids.clear()
-        return True
 
     def _chunks(
         self, decoder: "_Decoder", ids: Sequence[int], cancel: Event | None
@@ -130,11 +93,7 @@ class GpuRunner:
         end = len(self.ids) + count
         if count < 1:
             raise ValueError("there are no tokens to read")
-        if end > self.max_positions:
-            raise PromptTooLongError(
-                f"{end:,} tokens are more than the {self.max_positions:,} that this model can "
-                "remember."
-            )
+        self._check_room(count)
         try:
             if self._decoder is None:
                 self._decoder = _Decoder(self._model, self._capture)
@@ -143,7 +102,7 @@ class GpuRunner:
             self._forget(len(self.ids), end)
             raise
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             self._forget(len(self.ids), end)
             raise DeviceError(
@@ -201,7 +160,7 @@ class _Decoder:
             torch.tensor(ids, device=device),
             torch.arange(start, end, device=device),
             stretch=self.cache.stretch(end),
-            before_layer=partial(_raise_when_set, cancel),
+            before_layer=partial(raise_when_set, cancel),
         )
 
     def logits(self, hidden: Tensor) -> np.ndarray:
@@ -224,16 +183,3 @@ def _take_step(network: FusedLlama, tensors: _StepTensors, *, stretch: int) -> N
     """What is captured. No method: a step that knew its owner would keep the cache alive."""
     hidden = network.hidden(tensors.token, tensors.position, stretch=stretch)
     tensors.logits.copy_(network.logits(hidden)[0])
-
-
-def _raise_when_set(cancel: Event | None) -> None:
-    if cancel is not None and cancel.is_set():
-        raise Stopped
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    # Only CUDA's own allocator has a type for it.
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or any(
-        words in text for words in ("out of memory", "alloc_failed", "can't allocate memory")
-    )

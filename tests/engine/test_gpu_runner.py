@@ -21,8 +21,9 @@ from engine.options import SamplingOptions
 from engine.run import fused_llama, gpu_runner
 from engine.run.capture import Step, run_eagerly
 from engine.run.gpu_runner import GpuRunner
+from engine.run.runner import Stopped
 from engine.run.static_cache import StaticCache
-from engine.run.torch_runner import Stopped, TorchRunner
+from engine.run.torch_runner import TorchRunner
 from engine.session import Session
 
 POSITIONS = 1100
@@ -334,13 +335,6 @@ class TestWeights:
         assert_close(logits[0].detach().numpy(), expected)
         logits.sum().backward()
         assert model.model.layers[0].self_attn.k_proj.weight.grad is not None
-
-    def test_of_a_step_are_all_but_an_embedding_of_its_own(self, tiny_models: Any) -> None:
-        tied = new_model(tiny_models)
-        untied = new_model(tiny_models, tie_word_embeddings=False).bfloat16()
-        count = sum(weight.numel() for weight in tied.parameters())
-        assert GpuRunner(tied).bytes_per_token == 4 * count
-        assert GpuRunner(untied).bytes_per_token == 2 * count
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_widening_goes_on_in_fp32_for_this_session_alone(

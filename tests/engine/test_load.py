@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
 
 from engine.errors import (
+    DeviceError,
     EngineError,
     ModelFileError,
     ModelNotFoundError,
@@ -21,7 +23,9 @@ from engine.errors import (
 from engine.events import Finished
 from engine.loading import load
 from engine.messages import Message
+from engine.model.llama import Llama
 from engine.options import SamplingOptions
+from engine.run import gpu_runner
 from engine.text.tokenizer import tokenizer_json
 
 GREEDY = SamplingOptions(temperature=0, max_new_tokens=10)
@@ -111,6 +115,27 @@ def test_bf16_is_used_where_it_is_asked_for(forms):
     assert engine.device.precision == "bf16"
     *_, finished = engine.session().reply([Message("user", "ab")], GREEDY)
     assert len(finished.token_ids) == 10
+
+
+def test_sessions_on_a_gpu_have_the_gpus_runner(forms, monkeypatch):
+    engine = load(forms["gguf"], **CPU)
+    engine = replace(engine, device=replace(engine.device, name="cuda"))
+    steps = []
+    step = gpu_runner._take_step
+    monkeypatch.setattr(
+        gpu_runner, "_take_step", lambda *args, **kwargs: steps.append(1) or step(*args, **kwargs)
+    )
+    *_, finished = engine.session().reply([Message("user", "Hi")], GREEDY)
+    assert len(steps) >= len(finished.token_ids) - 1 > 0
+
+
+def test_a_model_that_does_not_fit_the_gpu_is_refused_in_plain_words(forms, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB")
+
+    monkeypatch.setattr(Llama, "to", full)
+    with pytest.raises(DeviceError, match="does not fit into the memory"):
+        load(forms["gguf"], **CPU)
 
 
 def test_without_any_model_it_says_how_to_get_one(home):

@@ -1,0 +1,90 @@
+"""What drives the model by token ids for a session, on whatever device.
+
+Invariant: `ids` is exactly what the cache holds, also after a read was stopped or failed.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from threading import Event
+
+import numpy as np
+import torch
+
+from engine.errors import PromptTooLongError
+from engine.model.llama import Llama
+
+
+class Stopped(Exception):  # noqa: N818 - a signal, not an error
+    """Reading was stopped on request; what was read before stays in the cache."""
+
+
+class Runner(ABC):
+    """Reads token ids and gives the next token's logits; `chunk_size` is for long prompts."""
+
+    def __init__(self, model: Llama, chunk_size: int) -> None:
+        self._model = model
+        self.ids: list[int] = []
+        self.chunk_size = chunk_size
+
+    @property
+    def max_positions(self) -> int:
+        """How many tokens the model can remember."""
+        return self._model.config.max_position_embeddings
+
+    @property
+    def vocab_size(self) -> int:
+        """How many token ids the model knows."""
+        return self._model.config.vocab_size
+
+    @abstractmethod
+    def truncate(self, length: int) -> None:
+        """Forget all tokens from position `length` on."""
+
+    @abstractmethod
+    def read(self, ids: Sequence[int], *, cancel: Event | None = None) -> np.ndarray:
+        """Append one or more tokens; returns the logits after the last, (vocab,) fp32.
+
+        The array is the caller's to keep. Stopped is raised soon after `cancel` is set, at the next
+        layer at the latest. Raises PromptTooLongError when the tokens do not fit, DeviceError when
+        memory runs out.
+        """
+
+    def widen(self) -> bool:
+        """Go on in fp32 from here, with nothing read; False if it was fp32 already.
+
+        For the rare input whose numbers break down in a narrower precision.
+        """
+        if self._model.dtype == torch.float32:
+            return False
+        self._model = copy.deepcopy(self._model).float()  # other sessions keep theirs
+        self._drop_cache()
+        self.ids.clear()
+        return True
+
+    @abstractmethod
+    def _drop_cache(self) -> None:
+        """Let go of the cache, whose numbers are of another precision."""
+
+    def _check_room(self, count: int) -> None:
+        total = len(self.ids) + count
+        if total > self.max_positions:
+            raise PromptTooLongError(
+                f"{total:,} tokens are more than the {self.max_positions:,} that this model can "
+                "remember."
+            )
+
+
+def raise_when_set(cancel: Event | None) -> None:
+    """Raise Stopped if stopping was asked for."""
+    if cancel is not None and cancel.is_set():
+        raise Stopped
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether memory ran out, on any device."""
+    # Only CUDA's allocator has a type for it; the others raise a bare RuntimeError.
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        words in text for words in ("out of memory", "alloc_failed", "can't allocate memory")
+    )
