@@ -83,7 +83,8 @@ class Statistics:
     """What a reply cost. Times are in seconds.
 
     `time_to_first_token` counts from the request; `tokens_per_second` is the speed of writing,
-    without the reading of the prompt; it is 0 for fewer than two tokens.
+    without the reading of the prompt; it is 0 for fewer than two tokens. `left_out_messages` is how
+    many of the oldest messages the model was not given, because the dialog is too long for it.
     """
 
     prompt_tokens: int
@@ -91,6 +92,7 @@ class Statistics:
     new_tokens: int
     time_to_first_token: float
     tokens_per_second: float
+    left_out_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from engine.options import LiveOptions, SamplingOptions
 
 @dataclass
 class ReplyRun:
-    """`prompt_ids` were read; `top` asks for that many raw logits a token."""
+    """`prompt_ids` are read first; `top` asks for that many raw logits a token."""
 
     prompt_ids: list[int]
-    options: LiveOptions
-    cancel: CancelEvent
-    top: int
+    options: LiveOptions = field(default_factory=lambda: LiveOptions(SamplingOptions()))
+    cancel: CancelEvent = field(default_factory=CancelEvent)
+    top: int = 0
+    left_out_messages: int = 0
     ids: list[int] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     end_id: int | None = None
@@ -56,4 +57,5 @@ class ReplyRun:
             new_tokens=len(self.ids),
             time_to_first_token=max(0.0, self.first_at - self.started) if self.sampled else 0.0,
             tokens_per_second=(self.sampled - 1) / writing if self.sampled > 1 else 0.0,
+            left_out_messages=self.left_out_messages,
         )

@@ -17,11 +17,13 @@ from engine.events import (
 from engine.loops import is_looping
 from engine.messages import Message
 from engine.options import LiveOptions, SamplingOptions
+from engine.prompt_lookup import reader_for
 from engine.reply_run import ReplyRun
 from engine.run.runner import Runner, Stopped
 from engine.sampling import NonFiniteLogitsError, new_rng, sample, top_logits
 from engine.scope import LONGEST_HISTORY, NextToken
 from engine.text.chat_template import ChatTemplate
+from engine.text.context_window import ContextWindow, Prompt
 from engine.text.stream import TextStream
 from engine.text.tokenizer import Tokenizer
 
@@ -46,9 +48,8 @@ class Session:
     ) -> None:
         self._runner = runner
         self._tokenizer = tokenizer
-        self._template = template
+        self._window = ContextWindow(template, tokenizer, context_length=runner.max_positions)
         named = (tokenizer.id_of(name) for name in _END_TOKENS)
-        self._in_chunks = 0  # how many of the tokens that were read were read in whole chunks
         self._step: tuple[np.ndarray, list[int], int, int] | None = None
         self._ends = frozenset(eos_token_ids) | {id_ for id_ in named if id_ is not None}
 
@@ -60,22 +61,11 @@ class Session:
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """What the model reads for a dialog, up to where its reply begins.
 
-        A dialog that ends with a reply is read up to where that reply would go on.
-        Raises TemplateError, and PromptTooLongError for a dialog that cannot fit however it is cut
-        into tokens: cutting megabytes takes seconds.
+        A dialog that ends with a reply is read up to where that reply would go on; of one that is
+        too long, the oldest turns are left out. Raises TemplateError, and PromptTooLongError for
+        more than could ever fit.
         """
-        length = sum(len(message.content) for message in messages)
-        longest = self.context_length * self._tokenizer.longest_token
-        if length > longest or len(messages) > self.context_length:
-            raise PromptTooLongError(
-                f"This is {length:,} characters long, far more than the {self.context_length:,} "
-                "tokens that the model can remember.",
-                "Shorten it, or start a new chat.",
-            )
-        if messages and messages[-1].role == "assistant":
-            begun = self._begun(messages)
-            return self._template.encode(messages[:-1], self._tokenizer) + list(begun)
-        return self._template.encode(messages, self._tokenizer)
+        return self._window.prompt(messages).ids
 
     def prompt_parts(self, prompt_ids: Sequence[int]) -> list[tuple[str, bool]]:
         """A prompt for people to read: stretches of text, and whether each is a control token."""
@@ -107,14 +97,14 @@ class Session:
         The events of a reply that goes on are about its new part only. Raises TemplateError for a
         dialog it cannot take.
         """
-        prompt_ids = self.prompt_ids(messages)
-        if len(prompt_ids) >= self.context_length and len(messages) > 2:
+        prompt = self._window.prompt(messages)
+        if prompt.begun and len(prompt.ids) >= self.context_length:
             raise PromptTooLongError(
-                f"This conversation is {len(prompt_ids):,} tokens long by now, and the model can "
-                f"remember {self.context_length:,}.",
-                "Start a new chat.",
+                f"This reply and its question are {len(prompt.ids):,} tokens long, and the model "
+                f"can remember {self.context_length:,}.",
+                "Ask for the rest in a new message.",
             )
-        return self._start(prompt_ids, options, cancel, top, after=self._begun(messages))
+        return self._start(prompt, options, cancel, top)
 
     def complete(
         self,
@@ -130,7 +120,7 @@ class Session:
         `cancel` ends the reply within one token. `top` asks for that many raw logits a token.
         Raises PromptTooLongError or, for ids that do not exist, ValueError before anything is read.
         """
-        return self._start(prompt_ids, options, cancel, top)
+        return self._start(Prompt(list(prompt_ids), (), 0), options, cancel, top)
 
     @property
     def next_token(self) -> NextToken | None:
@@ -151,9 +141,9 @@ class Session:
         """
         prompt_ids = self.prompt_ids(messages)
         self._check(prompt_ids)
-        run = ReplyRun(prompt_ids, LiveOptions(SamplingOptions()), cancel or CancelEvent(), 0)
+        run = ReplyRun(prompt_ids, cancel=cancel or CancelEvent())
         try:
-            logits = self._read_all(run)
+            logits = _result(self._read_prompt(run))
         except Stopped:
             return None
         history = tuple(prompt_ids[-LONGEST_HISTORY:])
@@ -165,34 +155,25 @@ class Session:
         Raises PromptTooLongError.
         """
         self._check(prompt_ids)
-        run = ReplyRun(list(prompt_ids), LiveOptions(SamplingOptions()), CancelEvent(), top)
-        return top_logits(self._read_all(run), top)
-
-    def _begun(self, messages: Sequence[Message]) -> Sequence[int]:
-        """The ids of the reply that the dialog ends with; none if it ends with a question."""
-        last = messages[-1] if messages else None
-        if last is None or last.role != "assistant":
-            return ()
-        return last.token_ids or self._tokenizer.encode(last.content)
+        return top_logits(_result(self._read_prompt(ReplyRun(list(prompt_ids)))), top)
 
     def _start(
         self,
-        prompt_ids: Sequence[int],
+        prompt: Prompt,
         options: SamplingOptions | LiveOptions | None,
         cancel: CancelEvent | None,
         top: int,
-        *,
-        after: Sequence[int] = (),
     ) -> Iterator[Event]:
-        self._check(prompt_ids)
+        self._check(prompt.ids)
         live = (
             options
             if isinstance(options, LiveOptions)
             else LiveOptions(options or SamplingOptions())
         )
-        run = ReplyRun(list(prompt_ids), live, cancel or CancelEvent(), top)
+        left_out = prompt.left_out_messages
+        run = ReplyRun(prompt.ids, live, cancel or CancelEvent(), top, left_out)
         stop_texts = run.options.current.stop_texts
-        return self._events(run, TextStream(self._tokenizer, stop_texts, after=after))
+        return self._events(run, TextStream(self._tokenizer, stop_texts, after=prompt.begun))
 
     def _check(self, prompt_ids: Sequence[int]) -> None:
         if not prompt_ids:
@@ -236,33 +217,21 @@ class Session:
             options=tuple(run.made_with),
         )
 
-    def _read_all(self, run: ReplyRun) -> np.ndarray:
-        reading = self._read_prompt(run)
-        while True:
-            try:
-                next(reading)
-            except StopIteration as end:
-                logits: np.ndarray = end.value
-                return logits
-
     def _read_prompt(self, run: ReplyRun) -> Generator[Event, None, np.ndarray]:
         """Bring the cache to hold exactly the prompt; returns the logits after it."""
-        ids, total, size = run.prompt_ids, len(run.prompt_ids), self._runner.chunk_size
-        # The last token is read in any case: its logits are not kept.
-        done = _common_prefix_length(self._runner.ids, ids[:-1])
-        if run.options.current.seed is not None:
-            # The same seed is to give the same text. Rounding depends on how tokens were read, so
-            # only what was read in whole chunks, counted from the first token, is used again.
-            done = min(done, self._in_chunks) // size * size
-        run.reused = done
-        self._runner.truncate(done)
-        self._in_chunks = min(self._in_chunks, done)
+        # The last token is read in any case: its logits are not kept. The same seed is to give the
+        # same text, whatever was read before.
+        seeded = run.options.current.seed is not None
+        run.reused = self._runner.recall(run.prompt_ids[:-1], whole_chunks=seeded)
+        return (yield from self._read_rest(run, run.prompt_ids))
+
+    def _read_rest(self, run: ReplyRun, ids: Sequence[int]) -> Generator[Event, None, np.ndarray]:
+        """Read those of `ids` that the cache does not hold yet; returns the logits after them."""
+        done, total, size = len(self._runner.ids), len(ids), self._runner.chunk_size
         yield PromptProgress(done, total, run.reused)
         while True:
             chunk = ids[done : done + size]
             logits = self._runner.read(chunk, cancel=run.cancel)
-            if done == self._in_chunks and len(chunk) == size:
-                self._in_chunks += size
             done += len(chunk)
             yield PromptProgress(done, total, run.reused)
             if done == total:
@@ -273,6 +242,7 @@ class Session:
     ) -> Generator[Event, None, FinishReason]:
         """Sample, show, step, until there is a reason to end; returns it."""
         rng = new_rng(run.seed)
+        ahead = reader_for(self._runner)
         while True:
             if run.cancel.is_set():
                 return "stopped"
@@ -282,8 +252,7 @@ class Session:
             except NonFiniteLogitsError:
                 if not self._runner.widen():
                     raise
-                self._in_chunks = 0
-                logits = self._runner.read(run.context, cancel=run.cancel)
+                logits = _result(self._read_rest(run, run.context))
                 token_id = sample(logits, run.context, options, rng)
             run.count_token(options)
             self._step = (logits, run.context, len(run.context), token_id)
@@ -302,10 +271,14 @@ class Session:
                 return "loop"
             if len(run.context) >= self.context_length:
                 return "context_full"
-            logits = self._runner.read([token_id], cancel=run.cancel)
+            logits = ahead.read(run.context, cancel=run.cancel)
 
 
-def _common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
-    return next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
+def _result(reading: Generator[Event, None, np.ndarray]) -> np.ndarray:
+    """What a reading returns, without its progress."""
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            logits: np.ndarray = end.value
+            return logits

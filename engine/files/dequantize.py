@@ -45,20 +45,20 @@ def _bf16(blocks: Bytes) -> Floats:
 
 
 def _q4_0(blocks: Bytes) -> Floats:
-    return _float_at(blocks, 0) * (_nibbles(blocks[:, 2:]).view(np.int8) - np.int8(8))
+    return _float_at(blocks, 0) * (nibbles(blocks[:, 2:]).view(np.int8) - np.int8(8))
 
 
 def _q4_1(blocks: Bytes) -> Floats:
-    return _float_at(blocks, 0) * _nibbles(blocks[:, 4:]) + _float_at(blocks, 2)
+    return _float_at(blocks, 0) * nibbles(blocks[:, 4:]) + _float_at(blocks, 2)
 
 
 def _q5_0(blocks: Bytes) -> Floats:
-    q = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])
+    q = nibbles(blocks[:, 6:]) | fifth_bits(blocks[:, 2:6])
     return _float_at(blocks, 0) * (q.view(np.int8) - np.int8(16))
 
 
 def _q5_1(blocks: Bytes) -> Floats:
-    q = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])
+    q = nibbles(blocks[:, 8:]) | fifth_bits(blocks[:, 4:8])
     return _float_at(blocks, 0) * q + _float_at(blocks, 2)
 
 
@@ -68,13 +68,13 @@ def _q8_0(blocks: Bytes) -> Floats:
 
 def _q4_k(blocks: Bytes) -> Floats:
     scale, minimum = _k_scales(blocks)
-    q = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
+    q = nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
     return (scale * q - minimum).reshape(-1, 256)
 
 
 def _q5_k(blocks: Bytes) -> Floats:
     scale, minimum = _k_scales(blocks)
-    q = _nibbles(blocks[:, 48:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
+    q = nibbles(blocks[:, 48:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
     # Bit g of byte i is the fifth bit of value i in group g.
     fifth = blocks[:, 16:48].reshape(-1, 1, 32) >> np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
     return (scale * (q | (fifth & 1) << 4) - minimum).reshape(-1, 256)
@@ -82,7 +82,7 @@ def _q5_k(blocks: Bytes) -> Floats:
 
 def _q6_k(blocks: Bytes) -> Floats:
     # Two halves of 128 values: 64 bytes of low nibbles, 32 bytes of four upper bit pairs each.
-    low = _nibbles(blocks[:, :128].reshape(-1, 2, 64)).reshape(-1, 2, 4, 32)
+    low = nibbles(blocks[:, :128].reshape(-1, 2, 64)).reshape(-1, 2, 4, 32)
     pairs = blocks[:, 128:192].reshape(-1, 2, 1, 32)
     high = pairs >> np.array([0, 2, 4, 6], np.uint8).reshape(1, 1, 4, 1) & 3
     q = ((low | high << 4).view(np.int8) - np.int8(32)).reshape(-1, 16, 16)
@@ -111,12 +111,12 @@ def _float_at(blocks: Bytes, start: int) -> Floats:
     return blocks[:, start : start + 2].copy().view("<f2").astype(np.float32)
 
 
-def _nibbles(packed: Bytes) -> Bytes:
+def nibbles(packed: Bytes) -> Bytes:
     """(..., k) bytes -> (..., 2k) codes: all lower halves, then all upper halves."""
     return np.concatenate((packed & 15, packed >> 4), axis=-1)
 
 
-def _fifth_bits(packed: Bytes) -> Bytes:
+def fifth_bits(packed: Bytes) -> Bytes:
     """(n, 4) bytes of one bit a value -> (n, 32) of 0 or 16."""
     bits = np.unpackbits(packed, axis=-1, bitorder="little")
     return bits << np.uint8(4)

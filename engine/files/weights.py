@@ -3,11 +3,12 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import ModelFileError, StoppedError
+from engine.files.codes import CODED, Codes, block_codes
 from engine.files.dequantize import BLOCKS, dequantize
 from engine.files.gguf import GGUFFile, GGUFTensor, read_gguf
 from engine.files.hub_folder import model_form, read_json, weight_files
 from engine.files.recognize import FETCH_AGAIN, file_kind, unreadable
 from engine.model.config import ModelConfig
 
+_Number = TypeVar("_Number", bound=np.generic)
 _LM_HEAD = "lm_head.weight"
 
 # GGUF's names -> the Hub's, for the whole model and for each layer.
@@ -43,18 +46,26 @@ _GGUF_LAYER_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """A tensor as a file has it. `read` returns it in the type asked for, in memory of its own."""
+class StoredTensor:
+    """A tensor as a file has it. `read` returns it in the type asked for, in memory of its own;
+    `codes` returns a matrix's whole numbers and scales, for the types named in CODED.
+    """
 
     shape: tuple[int, ...]
     type_name: str
     read: Callable[[torch.dtype], torch.Tensor]
+    codes: Callable[[], Codes] | None = None
 
 
-def read_config(path: Path) -> ModelConfig:
+StoredWeights = Mapping[str, StoredTensor]
+"""All tensors of a model under the Hub's names."""
+
+
+def read_config(path: Path, header: GGUFFile | None = None) -> ModelConfig:
     """Read a model's description: a GGUF file's metadata, or `config.json` beside safetensors.
 
-    `path` as for `load_state_dict`. Raises ConfigError, ModelFileError or ModelNotFoundError.
+    `path` as for `load_state_dict`; `header` is a GGUF file's, where it was read before.
+    Raises ConfigError, ModelFileError or ModelNotFoundError.
     """
     match model_form(path):
         case "folder":
@@ -62,7 +73,7 @@ def read_config(path: Path) -> ModelConfig:
         case "safetensors":
             return ModelConfig.from_dict(read_json(path.parent / "config.json"))
         case "gguf":
-            return _gguf_config(path)
+            return _gguf_config(path, header or read_gguf(path))
 
 
 def load_state_dict(
@@ -83,29 +94,44 @@ def load_state_dict(
     Raises ModelFileError if the file is damaged or does not fit the config, ModelNotFoundError if
     there is none, StoppedError once `cancel` is set.
     """
+    state: dict[str, torch.Tensor] = {}
+    with open_weights(path, config) as stored:
+        total = sum(math.prod(tensor.shape) for tensor in stored.values())
+        done = 0
+        for name, tensor in stored.items():
+            if cancel is not None and cancel.is_set():
+                raise StoppedError("Loading the model was stopped.")
+            state[name] = tensor.read(dtype)
+            done += math.prod(tensor.shape)
+            if progress is not None:
+                progress(done / total)
+    return state
+
+
+@contextmanager
+def open_weights(
+    path: Path, config: ModelConfig, header: GGUFFile | None = None
+) -> Iterator[StoredWeights]:
+    """All weights of the model that `config` describes, in its order, read when asked for.
+
+    `path` and errors as for `load_state_dict`, `header` as for `read_config`.
+    """
     with ExitStack() as open_files:
         if model_form(path) == "gguf":
-            stored = _gguf_tensors(read_gguf(path), config)
+            stored = _gguf_tensors(header or read_gguf(path), config)
         else:
-            files = weight_files(path) if os.path.isdir(path) else [path]
-            stored = _safetensors(files, open_files)
+            stored = _safetensors(source_files(path), open_files)
         expected = expected_shapes(config)
         head = stored.pop(_LM_HEAD, None) if config.tie_word_embeddings else None
         _check_fit(path, stored, expected)
         if head is not None:
             _check_tied(path, head, stored["model.embed_tokens.weight"])
+        yield {name: stored[name] for name in expected}
 
-        total = sum(math.prod(shape) for shape in expected.values())
-        done = 0
-        state: dict[str, torch.Tensor] = {}
-        for name, shape in expected.items():
-            if cancel is not None and cancel.is_set():
-                raise StoppedError("Loading the model was stopped.")
-            state[name] = stored[name].read(dtype)
-            done += math.prod(shape)
-            if progress is not None:
-                progress(done / total)
-    return state
+
+def source_files(path: Path) -> list[Path]:
+    """The files whose contents the weights are. `path` and errors as for `load_state_dict`."""
+    return weight_files(path) if os.path.isdir(path) else [path]
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -133,8 +159,7 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _gguf_config(path: Path) -> ModelConfig:
-    gguf = read_gguf(path)
+def _gguf_config(path: Path, gguf: GGUFFile) -> ModelConfig:
     embedding = gguf.tensors.get("token_embd.weight")
     if embedding is None or len(embedding.shape) != 2:
         raise ModelFileError(f"{path.name} has no table of token embeddings.", FETCH_AGAIN)
@@ -145,7 +170,7 @@ def _gguf_config(path: Path) -> ModelConfig:
     )
 
 
-def _gguf_tensors(gguf: GGUFFile, config: ModelConfig) -> dict[str, _Stored]:
+def _gguf_tensors(gguf: GGUFFile, config: ModelConfig) -> dict[str, StoredTensor]:
     names = dict(_GGUF_NAMES)
     for index in range(config.num_hidden_layers):
         for theirs, ours in _GGUF_LAYER_NAMES.items():
@@ -154,10 +179,13 @@ def _gguf_tensors(gguf: GGUFFile, config: ModelConfig) -> dict[str, _Stored]:
         "attn_q.weight": config.num_attention_heads,
         "attn_k.weight": config.num_key_value_heads,
     }
-    stored: dict[str, _Stored] = {}
+    stored: dict[str, StoredTensor] = {}
     for name, tensor in gguf.tensors.items():
-        read = partial(_read_gguf_tensor, gguf, tensor, heads.get(name.split(".", 2)[-1]))
-        stored[names.get(name, f"{name} (GGUF)")] = _Stored(tensor.shape, tensor.type_name, read)
+        shape, type_name = tensor.shape, tensor.type_name
+        rotary = heads.get(name.split(".", 2)[-1])
+        read = partial(_read_gguf_tensor, gguf, tensor, rotary)
+        codes = partial(_read_codes, gguf, tensor, rotary) if type_name in CODED else None
+        stored[names.get(name, f"{name} (GGUF)")] = StoredTensor(shape, type_name, read, codes)
     return stored
 
 
@@ -168,15 +196,23 @@ def _read_gguf_tensor(
     return torch.from_numpy(weights if heads is None else _to_halves(weights, heads)).to(dtype)
 
 
-def _to_halves(weights: npt.NDArray[np.float32], heads: int) -> npt.NDArray[np.float32]:
+def _read_codes(gguf: GGUFFile, tensor: GGUFTensor, heads: int | None) -> Codes:
+    found = block_codes(gguf.raw(tensor.name), tensor.type_name, tensor.shape)
+    if heads is None:
+        return found
+    minima = None if found.minima is None else _to_halves(found.minima, heads)
+    return Codes(_to_halves(found.codes, heads), _to_halves(found.scales, heads), minima)
+
+
+def _to_halves(weights: npt.NDArray[_Number], heads: int) -> npt.NDArray[_Number]:
     """Undo GGUF's order of q and k rows: each head's rotary pairs, side by side -> two halves."""
     rows, columns = weights.shape
     pairs = weights.reshape(heads, rows // heads // 2, 2, columns)
     return pairs.swapaxes(1, 2).reshape(rows, columns)
 
 
-def _safetensors(files: Iterable[Path], open_files: ExitStack) -> dict[str, _Stored]:
-    stored: dict[str, _Stored] = {}
+def _safetensors(files: Iterable[Path], open_files: ExitStack) -> dict[str, StoredTensor]:
+    stored: dict[str, StoredTensor] = {}
     for path in files:
         if file_kind(path) != "safetensors":
             raise ModelFileError(f"{path.name} is not a safetensors file.", FETCH_AGAIN)
@@ -189,7 +225,7 @@ def _safetensors(files: Iterable[Path], open_files: ExitStack) -> dict[str, _Sto
                 if name.endswith("rotary_emb.inv_freq"):
                     continue  # old files keep what follows from the config
                 read = partial(_read_safetensor, file, name)
-                stored[name] = _Stored(tuple(header.get_shape()), header.get_dtype(), read)
+                stored[name] = StoredTensor(tuple(header.get_shape()), header.get_dtype(), read)
         except SafetensorError as error:
             raise ModelFileError(
                 f"{path.name} is damaged or cut short ({error}).", FETCH_AGAIN
@@ -206,7 +242,7 @@ def _read_safetensor(file: safe_open, name: str, dtype: torch.dtype) -> torch.Te
 
 
 def _check_fit(
-    path: Path, stored: dict[str, _Stored], expected: dict[str, tuple[int, ...]]
+    path: Path, stored: dict[str, StoredTensor], expected: dict[str, tuple[int, ...]]
 ) -> None:
     problems = []
     if missing := [name for name in expected if name not in stored]:
@@ -230,7 +266,7 @@ def _check_fit(
         )
 
 
-def _check_tied(path: Path, head: _Stored, embedding: _Stored) -> None:
+def _check_tied(path: Path, head: StoredTensor, embedding: StoredTensor) -> None:
     """Some files repeat a tied head; one of its own would be left out without a word."""
     dtype = torch.bfloat16  # enough to tell two tables apart
     if head.shape != embedding.shape or not head.read(dtype).equal(embedding.read(dtype)):

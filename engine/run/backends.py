@@ -20,7 +20,7 @@ from engine.model.llama import Llama
 from engine.run.gpu_runner import GpuRunner
 
 DeviceName = Literal["cuda", "mps", "cpu"]
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "bf16", "fp16", "int8", "q4"]
 
 _PRECISIONS: tuple[Precision, ...] = ("bf16", "fp32")
 """In the order they are tried. bf16 holds every number that fp32 holds, whatever the model."""

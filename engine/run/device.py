@@ -29,7 +29,10 @@ _PRECISIONS: dict[str, Precision | None] = {
     "fp32": "fp32",
     "bf16": "bf16",
     "fp16": "fp16",
+    "int8": "int8",
+    "q4": "q4",
 }
+ON_CPU_ONLY: tuple[Precision, ...] = ("int8", "q4")
 _ASKED_FOR = "you asked for it"
 
 
@@ -40,8 +43,9 @@ class DeviceChoice:
     name: DeviceName
     label: str
     reason: str
-    precision: Precision
+    precision: Precision  # on a CPU, torch's best; the compiled step has others
     threads: int  # for what the CPU does
+    wanted: Precision | None = None  # the precision asked for
 
 
 def choose_device(
@@ -64,6 +68,10 @@ def choose_device(
     count = _thread_count(environ.get("SMOLDESK_THREADS") if threads is None else threads)
     if device == "cpu":
         return _cpu(_ASKED_FOR, wanted, count)
+    if wanted in ON_CPU_ONLY:
+        if device is None:
+            return _cpu(f"only the CPU computes in {wanted}", wanted, count)
+        raise DeviceError(f"{wanted} is for the CPU.", "Choose 'cpu' as the device, or bf16.")
     reasons = []
     for backend in gpu_backends() if backends is None else backends:
         if device not in (None, backend.name):
@@ -127,7 +135,8 @@ def _examine(
             reason = _ASKED_FOR if asked_for else "it passed its self-test"
             if failures:
                 reason += f", but not in {backend.precisions[0]}: {failures[0]}"
-            return DeviceChoice(backend.name, backend.label(), reason, precision, threads), ""
+            choice = DeviceChoice(backend.name, backend.label(), reason, precision, threads, wanted)
+            return choice, ""
         failures.append(failure)
     return None, f"the GPU failed its self-test: {failures[-1]}"
 
@@ -135,7 +144,7 @@ def _examine(
 def _cpu(reason: str, wanted: Precision | None, threads: int) -> DeviceChoice:
     onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     best = cpu_precision(cpu_features(), onednn=onednn)
-    return DeviceChoice("cpu", "CPU", reason, wanted or best, threads)
+    return DeviceChoice("cpu", "CPU", reason, wanted or best, threads, wanted)
 
 
 def _device_name(text: str) -> DeviceName | None:
@@ -153,8 +162,6 @@ def _precision(text: str) -> Precision | None:
     if name in _PRECISIONS:
         return _PRECISIONS[name]
     remedy = f"Use one of: {', '.join(_PRECISIONS)}."
-    if name in ("int8", "8bit", "8-bit", "q8"):
-        raise OptionsError("8-bit precision is not supported yet.", remedy)
     raise OptionsError(f"There is no precision called {text!r}.", remedy)
 
 

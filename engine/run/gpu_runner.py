@@ -12,19 +12,21 @@ from torch import Tensor
 
 from engine.errors import DeviceError
 from engine.model.llama import Llama
+from engine.run.branches import ReadTokens
 from engine.run.capture import Capture, Step, capture_for
 from engine.run.fused_llama import FusedLlama
-from engine.run.runner import Runner, Stopped, is_out_of_memory, raise_when_set
+from engine.run.runner import ModelRunner, Stopped, is_out_of_memory, raise_when_set
 from engine.run.static_cache import StaticCache
 
 _CHUNK_SIZE = 512
 
 
-class GpuRunner(Runner):
+class GpuRunner(ModelRunner):
     """Few kernels, and one launch for all that a step needs.
 
-    Memory for the whole context is taken with the first token. `capture` makes steps ready for
-    replay; None means what suits the model's device.
+    Memory for the whole context is taken with the first token, and steps are bound to its
+    addresses, so there is one branch. `capture` makes steps ready for replay; None means what suits
+    the model's device.
     """
 
     def __init__(
@@ -33,11 +35,23 @@ class GpuRunner(Runner):
         super().__init__(model, chunk_size or _CHUNK_SIZE)
         self._capture = capture or capture_for(model.device)
         self._decoder: _Decoder | None = None
+        self._tokens = ReadTokens(self.chunk_size)
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens that are read on from, for looking at only."""
+        return self._tokens.ids
 
     @property
     def capture_failure(self) -> str:
         """Why steps run kernel by kernel although they were to be captured; "" if they are not."""
         return "" if self._decoder is None else self._decoder.capture_failure
+
+    def recall(self, ids: Sequence[int], *, whole_chunks: bool = False) -> int:
+        """Hold the longest beginning of `ids` that need not be read; see `Runner.recall`."""
+        length = self._tokens.reusable(ids, whole_chunks=whole_chunks)
+        self.truncate(length)
+        return length
 
     @torch.inference_mode()
     def truncate(self, length: int) -> None:
@@ -45,7 +59,7 @@ class GpuRunner(Runner):
         if not 0 <= length <= len(self.ids):
             raise ValueError(f"cannot cut a cache of {len(self.ids)} positions to {length}")
         self._forget(length, len(self.ids))
-        del self.ids[length:]
+        self._tokens.truncate(length)
 
     @torch.inference_mode()
     def read(self, ids: Sequence[int], *, cancel: Event | None = None) -> np.ndarray:
@@ -54,7 +68,7 @@ class GpuRunner(Runner):
             if len(ids) == 1:
                 raise_when_set(cancel)
                 logits = decoder.step(ids[0], len(self.ids))
-                self.ids.append(ids[0])
+                self._tokens.add(ids)
             else:
                 for hidden in self._chunks(decoder, ids, cancel):
                     last = hidden[-1:]
@@ -63,10 +77,7 @@ class GpuRunner(Runner):
 
     @torch.inference_mode()
     def read_each(self, ids: Sequence[int], *, cancel: Event | None = None) -> np.ndarray:
-        """Append one or more tokens; returns the logits after each, (n, vocab) fp32.
-
-        For a few tokens: those of a long prompt would take gigabytes. Raises as `read`.
-        """
+        """Append one or more tokens; see `Runner.read_each`."""
         if len(ids) == 1:
             logits: np.ndarray = self.read(ids, cancel=cancel)
             return logits[None]
@@ -74,8 +85,9 @@ class GpuRunner(Runner):
             rows = [decoder.logits(hidden) for hidden in self._chunks(decoder, ids, cancel)]
             return np.concatenate(rows)
 
-    def _drop_cache(self) -> None:
+    def _start_anew(self) -> None:
         self._decoder = None
+        self._tokens = ReadTokens(self.chunk_size)
 
     def _chunks(
         self, decoder: "_Decoder", ids: Sequence[int], cancel: Event | None
@@ -84,7 +96,7 @@ class GpuRunner(Runner):
         for start in range(0, len(ids), self.chunk_size):
             chunk = ids[start : start + self.chunk_size]
             hidden = decoder.chunk(chunk, len(self.ids), cancel)
-            self.ids.extend(chunk)
+            self._tokens.add(chunk)
             yield hidden
 
     @contextmanager

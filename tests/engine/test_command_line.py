@@ -137,7 +137,7 @@ BAD_INPUT = {
     "a path to nothing": ((*SHORT, "--model", "nowhere/model.gguf"), ["nowhere"]),
     "an unknown model": ((*SHORT, "--model", "NoSuchModel"), ["NoSuchModel", "--fetch-default"]),
     "no model at all": (SHORT, ["--fetch-default"]),
-    "8 bits": ((*SHORT, "--precision", "int8"), ["precision"]),
+    "an unknown precision": ((*SHORT, "--precision", "int7"), ["int7", "int8"]),
     "an unknown device": ((*SHORT, "--device", "toaster"), ["toaster"]),
     "a temperature out of range": ((*SHORT, "--temperature", "9"), ["temperature"]),
     "a negative seed": ((*SHORT, "--seed", "-1"), ["seed"]),

@@ -269,13 +269,16 @@ def test_unknown_devices_are_refused(name: str) -> None:
     assert "cpu" in caught.value.remedy
 
 
-@pytest.mark.parametrize("name", ["int8", "8bit", "INT8"])
-def test_eight_bits_are_politely_put_off(name: str) -> None:
-    with pytest.raises(OptionsError, match="not supported yet"):
-        choose(precision=name)
+@pytest.mark.parametrize("name", ["int8", "q4", "INT8"])
+def test_whole_numbers_are_for_the_cpu_even_beside_a_gpu(name: str) -> None:
+    choice = choose(fake(), precision=name)
+    assert (choice.name, choice.wanted) == ("cpu", name.lower())
+    assert choice.reason == f"only the CPU computes in {name.lower()}"
+    with pytest.raises(DeviceError, match="is for the CPU"):
+        choose(fake(), requested="cuda", precision=name)
 
 
-@pytest.mark.parametrize("name", ["fp64", "half", "bf-16"])
+@pytest.mark.parametrize("name", ["fp64", "half", "bf-16", "8bit"])
 def test_unknown_precisions_are_refused(name: str) -> None:
     with pytest.raises(OptionsError, match="no precision called"):
         choose(precision=name)
