@@ -15,7 +15,7 @@ from engine.errors import OptionsError
 from engine.options import OPTION_NAMES, SamplingOptions
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+PRECISIONS = ("auto", "q4", "int8", "bf16", "fp16", "fp32")
 THEMES = ("system", "light", "dark")
 ZOOM = (50, 300)  # per cent
 LONGEST_SYSTEM_PROMPT = 100_000  # characters

@@ -107,7 +107,10 @@ def complete(wish: argparse.Namespace) -> None:
         prompt_ids = engine.tokenizer.encode(wish.prompt)
     if not prompt_ids:
         raise OptionsError("The prompt is empty.", "Write at least one character.")
-    for event in session.complete(prompt_ids, options):
+    events = (
+        session.complete(prompt_ids, options) if dialog is None else session.reply(dialog, options)
+    )
+    for event in events:
         if isinstance(event, Token) and not wish.json:
             _show(event.text)
         elif isinstance(event, Finished):
@@ -214,7 +217,13 @@ def models(wish: argparse.Namespace) -> None:
 def _load(wish: argparse.Namespace) -> Any:
     from engine.loading import load
 
-    return load(wish.model, device=wish.device, precision=wish.precision, threads=wish.threads)
+    return load(
+        wish.model,
+        device=wish.device,
+        precision=wish.precision,
+        threads=wish.threads,
+        quiet=wish.quiet,
+    )
 
 
 def _finished_as_dict(finished: Any) -> dict[str, Any]:

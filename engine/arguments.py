@@ -43,8 +43,9 @@ def parser_for(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
             sub.add_argument("--model", help="an installed model's name, or a file or folder")
         if engine:
             sub.add_argument("--device", help="auto, cpu, cuda or mps")
-            sub.add_argument("--precision", help="auto, fp32, bf16 or fp16")
+            sub.add_argument("--precision", help="auto, q4, int8, bf16, fp16 or fp32")
             sub.add_argument("--threads", type=int, help="CPU threads")
+            sub.add_argument("--quiet", action="store_true", help="leave half of the threads free")
         return sub
 
     sub = command("chat")

@@ -54,16 +54,17 @@ def load(
     device: str | None = None,
     precision: str | None = None,
     threads: int | None = None,
+    quiet: bool = False,
     progress: Callable[[float], None] | None = None,
     cancel: Event | None = None,
 ) -> Engine:
     """Load an installed model by name, or a file or folder by path; None is the default model.
 
-    `device` and `precision` overrule the choice made by itself. `progress` is told a share from 0
-    to 1. Raises EngineError for all that can be wrong with the files or the wishes, and
-    StoppedError soon after `cancel` is set.
+    `device` and `precision` overrule the choice made by itself; `quiet` leaves half of the threads
+    to other programs. `progress` is told a share from 0 to 1. Raises EngineError for all that can
+    be wrong with the files or the wishes, and StoppedError soon after `cancel` is set.
     """
-    choice = choose_device(device, precision=precision, threads=threads)
+    choice = choose_device(device, precision=precision, threads=threads, quiet=quiet)
     found = find_model(spec, models_dir())
     header = read_gguf(found.path) if model_form(found.path) == "gguf" else None
     config = read_config(found.path, header)

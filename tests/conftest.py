@@ -11,6 +11,8 @@ from engine.places import models_dir
 
 REAL_MODELS_DIR = models_dir()
 os.environ["SMOLDESK_HOME"] = tempfile.mkdtemp(prefix="smoldesk-tests-")
+# Compiling the CPU's step takes ten seconds: once for all tests, and for all of their processes.
+os.environ["SMOLDESK_COMPILED"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 share_cores()
 
 import pytest  # noqa: E402

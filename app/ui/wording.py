@@ -92,6 +92,8 @@ def where_it_runs(info: ModelInfo) -> str:
 def precision_explained(precision: str) -> str:
     """A precision with what it means."""
     meaning = {
+        "q4": _tr("4-bit numbers, as the file has them"),
+        "int8": _tr("8-bit numbers"),
         "fp32": _tr("32-bit numbers, the most exact"),
         "bf16": _tr("16-bit numbers"),
         "fp16": _tr("16-bit numbers"),

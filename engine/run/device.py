@@ -53,6 +53,7 @@ def choose_device(
     *,
     precision: str | None = None,
     threads: int | None = None,
+    quiet: bool = False,
     environ: Mapping[str, str] = os.environ,
     backends: Sequence[Backend] | None = None,
 ) -> DeviceChoice:
@@ -60,12 +61,15 @@ def choose_device(
 
     `requested`, `precision` and `threads` come from a flag or a setting; where one is None,
     SMOLDESK_DEVICE, SMOLDESK_PRECISION or SMOLDESK_THREADS counts. "auto" leaves the choice here.
+    `quiet` leaves half of the threads to other programs.
     `backends` are the GPUs to consider, by default all that torch knows. Raises OptionsError for a
     value that is none, DeviceError if a device that was asked for is missing or fails.
     """
     device = _device_name(requested or environ.get("SMOLDESK_DEVICE") or "auto")
     wanted = _precision(precision or environ.get("SMOLDESK_PRECISION") or "auto")
     count = _thread_count(environ.get("SMOLDESK_THREADS") if threads is None else threads)
+    if quiet:
+        count = max(1, count // 2)
     if device == "cpu":
         return _cpu(_ASKED_FOR, wanted, count)
     if wanted in ON_CPU_ONLY:

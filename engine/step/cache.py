@@ -45,7 +45,9 @@ class StepCache:
 
     def truncate(self, length: int) -> None:
         """Forget all positions from `length` on."""
-        self.length = min(self.length, length)
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot cut a cache of {self.length} positions to {length}")
+        self.length = length
 
     def copy_prefix(self, length: int) -> "StepCache":
         """Another cache with the first `length` positions."""

@@ -117,7 +117,7 @@ def _machine() -> Any:
 
 
 def _folder() -> Path:
-    return Path(os.environ.get("NUMBA_CACHE_DIR") or data_dir() / "compiled")
+    return Path(os.environ.get("SMOLDESK_COMPILED") or data_dir() / "compiled")
 
 
 def _digest() -> str:
@@ -149,10 +149,11 @@ def _keep(path: Path, code: bytes) -> None:
     """For the next start, if the folder can be written; what other versions left goes."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for other in path.parent.glob("step-*"):
-            if _digest() not in other.name:
-                other.unlink()
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix="step-")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         with open(handle, "wb") as file:
             file.write(zlib.crc32(code).to_bytes(_CHECKSUM, "little") + code)
         os.replace(name, path)
+    for other in path.parent.glob("step-*.o"):
+        if _digest() not in other.name:
+            with contextlib.suppress(OSError):
+                other.unlink()

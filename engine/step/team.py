@@ -36,11 +36,6 @@ class Team:
         """How many threads take part at present."""
         return self._members
 
-    def limit(self, threads: int) -> None:
-        """Use at most so many of the threads from now on."""
-        self._most = max(1, min(threads, len(self._helpers) + 1))
-        self._members = min(self._members, self._most)
-
     def step(self) -> None:
         """Carry out the step that the plan describes; lets go of the GIL."""
         plan = self._plan
@@ -87,7 +82,8 @@ class _Helper:
     def end(self) -> None:
         """Wait for its end, which the plan's `closing` announces."""
         self._gate.release()
-        self.thread.join()
+        if self.thread is not threading.current_thread():  # where rubbish happens to be collected
+            self.thread.join()
 
     def _run(self, kernels: Compiled, plan: Plan, member: int) -> None:
         while not plan.record["closing"][0]:

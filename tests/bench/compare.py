@@ -6,9 +6,11 @@
 
 In one run, peers take turns in every round of a row; a row's figures are medians in tokens per
 second, and a ratio is ours divided by the peer's. Decode is greedy, after a prompt of so many
-tokens (0: of 16). A peer is a kind, or a kind and its precision as in `engine:int8`. The Q8_0 and
-BF16 files are made of the values in the 4-bit file, so all peers have the same weights; `--files`
-keeps them. Random models of the two larger shapes need much memory: name few peers.
+tokens (0: of 16), one token a step: prompt look-up is off. A peer is a kind, or a kind and its
+precision as in `engine:int8`. The Q8_0 and BF16 files are made of the values in the 4-bit file, so
+all peers have the same weights; `--files` keeps them. Random models of the two larger shapes need
+much memory: name few peers. On a shared computer `--patience` waits for others to be quiet; a busy
+one flatters ours, which waits for its threads without spinning.
 
 The peers beside transformers are no part of the project's environment; what is missing is left out:
 
@@ -20,6 +22,7 @@ import argparse
 import json
 import multiprocessing
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -30,7 +33,7 @@ from statistics import median
 
 import numpy as np
 from peer_files import make_files
-from peers import KINDS, Answer, Job, Setup, serve
+from peers import KINDS, Answer, Job, Setup, busy_seconds, serve
 
 PEERS = {
     **{
@@ -48,7 +51,10 @@ PEERS = {
 FILES = {"q4": "q4_1", "int8": "q8_0", "fp32": "q4_1"}
 """Which file a precision is read from, where that is not of the same name."""
 SHORT = 16  # tokens before the first one that is written, at a context of 0
+LONG = 1024  # tokens of a prompt that needs no warming up
 SETTLE = 0.05  # seconds between two jobs: a runtime's threads spin on for a moment
+QUIET = 0.3  # seconds to look whether others are at work
+NOISE = 0.05  # more than this share of all cores, and they are
 
 
 # What is measured, and on what.
@@ -85,8 +91,11 @@ class Row:
 class Children:
     """One process for each runtime and precision; started when first needed."""
 
-    def __init__(self, files: dict[str, Path], *, home: Path, threads: int, context: int) -> None:
-        self.files, self.home, self.threads, self.context = files, home, threads, context
+    def __init__(
+        self, files: dict[str, Path], *, home: Path, wish: argparse.Namespace, context: int
+    ) -> None:
+        self.files, self.home, self.context = files, home, context
+        self.threads, self.patience = wish.threads, wish.patience
         self.running: dict[tuple[str, str], tuple] = {}
         self.left_out: dict[str, str] = {}
         self.versions: dict[str, str] = {}
@@ -96,17 +105,13 @@ class Children:
         """Have a peer do a job; None, and a line that says why, once it is found that it cannot."""
         if peer in self.left_out:
             return None
-        kind, precision = PEERS[peer]
-        key = KINDS[kind], precision
-        if key not in self.running:
-            self.running[key] = self._start(*key)
-        pipe = self.running[key][1]
-        try:
-            time.sleep(SETTLE)
-            pipe.send(Job(kind, ids, steps))
-            answer = pipe.recv()
-        except (EOFError, OSError):
-            answer = "its process broke off"
+        job = Job(PEERS[peer][0], ids, steps)
+        until = time.monotonic() + self.patience
+        wait_for_quiet(until)
+        answer = self._answer(peer, job)
+        while isinstance(answer, Answer) and answer.others > NOISE and time.monotonic() < until:
+            wait_for_quiet(until)
+            answer = self._answer(peer, job)
         if isinstance(answer, str):
             self.left_out[peer] = answer
             print(f"{peer} is left out: {answer}", file=sys.stderr)
@@ -115,6 +120,18 @@ class Children:
         if answer.outside_us:
             self.outside_us[peer] = round(answer.outside_us, 1)
         return answer
+
+    def _answer(self, peer: str, job: Job) -> Answer | str:
+        kind, precision = PEERS[peer]
+        key = KINDS[kind], precision
+        if key not in self.running:
+            self.running[key] = self._start(*key)
+        pipe = self.running[key][1]
+        try:
+            pipe.send(job)
+            return pipe.recv()
+        except (EOFError, OSError):
+            return "its process broke off"
 
     def _start(self, runtime: str, precision: str) -> tuple:
         spawn = multiprocessing.get_context("spawn")
@@ -137,7 +154,19 @@ class Children:
         for child, pipe in self.running.values():
             if child.is_alive():
                 pipe.send(None)
-            child.join(10)
+            child.join(1)
+            child.terminate()  # in the midst of a job, if this run was broken off
+
+
+def wait_for_quiet(until: float) -> None:
+    """Let the last runtime's threads stop spinning; and others finish, if `until` allows."""
+    while True:
+        busy, started = busy_seconds(), time.monotonic()
+        time.sleep(SETTLE if started >= until else QUIET)
+        now = time.monotonic()
+        cores = (busy_seconds() - busy) / (now - started)
+        if now >= until or cores < NOISE * multiprocessing.cpu_count():
+            return
 
 
 def measure(children: Children, wish: argparse.Namespace) -> Iterator[Row]:
@@ -153,13 +182,12 @@ def measure(children: Children, wish: argparse.Namespace) -> Iterator[Row]:
 
 
 def fill(row: Row, children: Children, ids: list[int], wish: argparse.Namespace) -> Row:
-    """All rounds of a row. One before them, which is not counted, warms up."""
-    for number in range(wish.rounds + 1):
+    """All rounds of a row, after one that is not counted; a long prompt needs no warming up."""
+    warm_up = row.task == "decode" or row.tokens <= LONG
+    for number in range(0 if warm_up else 1, wish.rounds + 1):
         for peer in wish.peers:
-            if row.task == "prefill":
-                answer = children.ask(peer, ids)
-            else:
-                answer = children.ask(peer, ids, steps_for(peer, len(ids), wish.new_tokens))
+            steps = steps_for(peer, len(ids), wish.new_tokens) if row.task == "decode" else 0
+            answer = children.ask(peer, ids, steps)
             if answer is None or number == 0:
                 continue
             for way, speed in answer.speeds.items():
@@ -221,14 +249,14 @@ def table(row: Row) -> str:
 
 
 def processor() -> str:
-    """Its name, as the system tells it."""
+    """Its name, and on Linux its family and model: a cloud's names say little."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n", 1)[0].splitlines()
     except OSError:
-        pass
-    return platform.processor()
+        return platform.processor()
+    values = {key.strip(): value.strip() for key, _, value in (ln.partition(":") for ln in lines)}
+    name = values.get("model name", platform.processor())
+    return f"{name} (family {values.get('cpu family')}, model {values.get('model')})"
 
 
 def result_of(rows: list[Row], children: Children, wish: argparse.Namespace) -> dict:
@@ -299,6 +327,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0,
+        help="seconds to wait, for each job, until other programs leave it alone",
+    )
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
@@ -306,6 +340,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure row by row, showing each as soon as it is known."""
     wish = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and the children are ended, too
     longest = max(wish.contexts + wish.prompts) + wish.new_tokens
     with tempfile.TemporaryDirectory() as folder:
         files = wish.files or Path(folder)
@@ -313,7 +348,7 @@ def main() -> None:
         children = Children(
             make_files(wish.model, files),
             home=files / "home",
-            threads=wish.threads,
+            wish=wish,
             context=-(-longest // 4096) * 4096,
         )
         rows = []

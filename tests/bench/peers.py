@@ -55,15 +55,22 @@ class Answer:
 
 
 class OurEngine:
-    """The engine as the program uses it: a session that completes a prompt."""
+    """The engine as the program uses it: a session that completes a prompt.
+
+    But for prompt look-up, which the peers do not do: what is written after a prompt without sense
+    soon repeats itself, and would be guessed.
+    """
 
     def __init__(self, setup: Setup) -> None:
         os.environ["SMOLDESK_HOME"] = str(setup.home)  # prepared weights do not go to the user's
         from engine.openmp import share_cores
 
         share_cores()
+        from engine import session
         from engine.loading import load
+        from engine.prompt_lookup import OneByOne
 
+        session.reader_for = OneByOne  # no guesses
         self.engine = load(
             setup.file, device="cpu", precision=setup.precision, threads=setup.threads
         )

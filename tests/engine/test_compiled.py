@@ -25,7 +25,7 @@ def code() -> bytes:
 def compilations(code, tmp_path, monkeypatch) -> list[tuple[int, int]]:
     """What was compiled; kept code is in the test's own folder."""
     done: list[tuple[int, int]] = []
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("SMOLDESK_COMPILED", str(tmp_path))
     monkeypatch.setattr(module, "_compile", lambda *heads: done.append(heads) or code)
     return done
 
@@ -107,10 +107,19 @@ def test_a_folder_that_cannot_be_written_costs_only_time(
     compilations, tmp_path, monkeypatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("SMOLDESK_COMPILED", str(tmp_path / "file"))
     assert works(compiled(*HEADS))
     assert works(compiled(*HEADS))
     assert len(compilations) == 2
+
+
+def test_what_cannot_be_removed_does_not_keep_new_code_from_being_kept(
+    compilations, tmp_path
+) -> None:
+    (tmp_path / "step-old.o").mkdir()
+    compiled(*HEADS)
+    compiled(*HEADS)
+    assert len(compilations) == 1
 
 
 def test_the_code_needs_nothing_but_the_c_library(code) -> None:

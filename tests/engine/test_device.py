@@ -398,3 +398,9 @@ def test_precisions_are_torch_types() -> None:
     assert torch_dtype("fp32") is torch.float32
     assert torch_dtype("bf16") is torch.bfloat16
     assert torch_dtype("fp16") is torch.float16
+
+
+@pytest.mark.parametrize(("threads", "left"), [(1, 1), (2, 1), (3, 1), (8, 4)])
+def test_quiet_leaves_half_of_the_threads_to_others(threads: int, left: int) -> None:
+    assert choose(threads=threads, quiet=True).threads == left
+    assert choose(threads=threads).threads == threads

@@ -14,6 +14,7 @@ from engine.loading import build_model
 from engine.model.config import ModelConfig
 from engine.run.cpu_runner import CpuRunner
 from engine.run.runner import Stopped
+from engine.step.cache import StepCache
 from engine.step.convert import kinds_for, pack
 from engine.step.packing import quantized
 
@@ -192,6 +193,43 @@ def test_what_was_cut_off_leaves_no_trace(case) -> None:
     runner.read(some_ids(model.config, 30, seed=3))
     assert runner.recall(ids[:50]) == 50
     np.testing.assert_array_equal(runner.read(ids[50:]), expected)
+
+
+def test_branches_hold_what_they_held(case) -> None:
+    """To an early edit and back: a copy of the first 211 tokens, no whole tile, is gone on from."""
+    model = case("135M", "q4")
+    first = some_ids(model.config, 500)
+    second = first[:211] + some_ids(model.config, 150, seed=2)
+    runner = model.runner()
+    runner.read(first)
+    for ids, known in ((second, 211), (first, 499), (second, 360)):
+        assert runner.recall(ids[:-1]) == known
+        found = runner.read(ids[known:])
+        np.testing.assert_array_equal(found, model.runner().read(ids))
+        assert runner.ids == ids
+
+
+def test_other_branches_go_before_a_reply_fails(case, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = case("135M", "q4")
+    runner = model.runner()
+    runner.read(some_ids(model.config, 200))
+    runner.recall([1])
+    runner.read([1] * 200)
+    assert len(runner._branches) == 2
+    reserve, calls = StepCache.reserve, []
+
+    def cramped(cache: StepCache, length: int) -> None:
+        calls.append(length)
+        if len(calls) == 1:
+            raise MemoryError
+        reserve(cache, length)
+
+    monkeypatch.setattr(StepCache, "reserve", cramped)
+    calls.append(0)
+    expected = model.runner().read([1] * 300)
+    calls.clear()
+    np.testing.assert_array_equal(runner.read([1] * 100), expected)
+    assert len(runner._branches) == 1
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -148,9 +148,9 @@ class SettingsDialog(Dialog):
         self.device.chosen.connect(self.device_chosen)
         self.precision = Choice(
             self.tr("Precision"),
-            (automatic, ("fp32", "fp32"), ("bf16", "bf16"), ("fp16", "fp16")),
+            (automatic, *((name, name) for name in ("q4", "int8", "bf16", "fp16", "fp32"))),
         )
-        for name in ("fp32", "bf16", "fp16"):
+        for name in ("q4", "int8", "bf16", "fp16", "fp32"):
             self.precision.buttons[name].setToolTip(precision_explained(name))
         self.precision.chosen.connect(self.precision_chosen)
         self.in_use = plain_label("", muted=True)
