@@ -8,18 +8,19 @@ import dataclasses
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.arguments import (
     USAGE_ERROR,
+    bench_parts,
     check_ids,
     options_from,
     parser_for,
     read_ids,
     read_messages,
+    read_text,
 )
 from engine.errors import EngineError, OptionsError
 from engine.openmp import share_cores
@@ -165,36 +166,23 @@ def tokenize(wish: argparse.Namespace) -> None:
 
 
 def bench(wish: argparse.Namespace) -> None:
-    """Measure loading, reading and writing on this computer."""
-    started = time.perf_counter()
-    from engine.bench import measure
+    """Measure speed, memory, loading and the precision's quality on this computer."""
+    text = "" if wish.quality is None else read_text(Path(wish.quality))
+    parts = bench_parts(wish)
+    from engine.bench.report import measure
+    from engine.bench.table import as_table
 
-    imported = time.perf_counter()
-    engine = _load(wish)
-    loaded = time.perf_counter()
-    measurement = measure(
-        engine,
-        prompt_tokens=wish.prompt_tokens,
-        new_tokens=wish.new_tokens,
+    report = measure(
+        _load(wish),
+        parts,
         rounds=wish.rounds,
-        say=lambda line: print(line, file=sys.stderr),
+        quality_text=text,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    result = {
-        "model": engine.name,
-        "device": engine.device.label,
-        "precision": engine.device.precision,
-        "threads": engine.device.threads,
-        "import_seconds": round(imported - started, 3),
-        "load_seconds": round(loaded - imported, 3),
-    } | {
-        name: round(value, 3) if isinstance(value, float) else value
-        for name, value in dataclasses.asdict(measurement).items()
-    }
     if wish.json:
-        _print_json(result)
+        _print_json(report)
     else:
-        for name, value in result.items():
-            print(f"{name.replace('_', ' '):28} {value}")
+        print(as_table(report))
 
 
 def models(wish: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from engine.bench import PARTS
 from engine.errors import OptionsError
 from engine.messages import Message
 from engine.options import SamplingOptions
@@ -62,9 +63,13 @@ def parser_for(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     sub = command("tokenize", engine=False)
     sub.add_argument("text", nargs="?", help="the text (default: standard input)")
     sub = command("bench")
-    sub.add_argument("--prompt-tokens", type=_positive, default=512)
-    sub.add_argument("--new-tokens", type=_positive, default=64)
-    sub.add_argument("--rounds", type=_positive, default=3)
+    sub.add_argument(
+        "--only", type=_parts, help=f"some parts, as in decode,load: {', '.join(PARTS)}"
+    )
+    sub.add_argument("--rounds", type=_positive, default=3, help="of which medians are taken")
+    sub.add_argument(
+        "--quality", metavar="FILE", help="a text to compare the precision on with fp32"
+    )
     sub = command("models", engine=False, model=False)
     sub.add_argument("--fetch-default", action="store_true", help="fetch the default model")
     return parser
@@ -119,6 +124,29 @@ def read_messages(path: Path) -> list[Message]:
     return [Message(entry["role"], entry["content"]) for entry in listed]
 
 
+def read_text(path: Path) -> str:
+    """The text in a UTF-8 file. Raises OptionsError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionsError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise OptionsError(f"{path} is not a text in UTF-8.", "Save it as such.") from error
+
+
+def bench_parts(wish: argparse.Namespace) -> set[str]:
+    """What `bench` is to measure: all, or what --only names; quality where there is a text.
+
+    Raises OptionsError.
+    """
+    parts = set(wish.only or PARTS)
+    if wish.quality is not None:
+        return parts | {"quality"}
+    if wish.only and "quality" in parts:
+        raise OptionsError("There is no text to measure quality on.", "Name one: --quality FILE.")
+    return parts - {"quality"}
+
+
 def read_ids(text: str) -> list[int]:
     """The token ids in "504 3575" or "504, 3575". Raises OptionsError."""
     try:
@@ -146,3 +174,11 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 up, not {text[:40]!r}")
     return int(text)
+
+
+def _parts(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"there is no {part[:40]!r}, only {', '.join(PARTS)}")
+    return parts

@@ -54,6 +54,11 @@ class Session:
         self._ends = frozenset(eos_token_ids) | {id_ for id_ in named if id_ is not None}
 
     @property
+    def runner(self) -> Runner:
+        """What drives the model for this session; for measuring, while no reply is under way."""
+        return self._runner
+
+    @property
     def context_length(self) -> int:
         """How many tokens the model can remember."""
         return self._runner.max_positions

@@ -44,6 +44,11 @@ class Runner(ABC):
 
     @property
     @abstractmethod
+    def bytes_per_token(self) -> int:
+        """What a step of one token reads: weights, and what it holds of the tokens before."""
+
+    @property
+    @abstractmethod
     def ids(self) -> list[int]:
         """The tokens that are read on from, for looking at only."""
 
@@ -98,6 +103,14 @@ class ModelRunner(Runner):
     def __init__(self, model: Llama, chunk_size: int) -> None:
         super().__init__(model.config, chunk_size)
         self._model = model
+
+    @property
+    def bytes_per_token(self) -> int:
+        """The weights; see `Runner.bytes_per_token`."""
+        weights = list(self._model.parameters())
+        if not self._config.tie_word_embeddings:
+            weights = weights[1:]  # of the embedding one row
+        return sum(weight.nbytes for weight in weights)
 
     def widen(self) -> bool:
         """Go on with a copy of the model in fp32; see `Runner.widen`."""

@@ -103,14 +103,15 @@ def test_a_line_too_long_for_the_model_is_refused_and_the_chat_goes_on(cli):
     assert "8,192" in result.stderr
 
 
-def test_bench_tells_its_figures(cli):
-    result = cli(
-        *("bench", "--prompt-tokens", "16", "--new-tokens", "4", "--rounds", "1", "--json")
-    )
+def test_bench_tells_what_was_asked_for_and_nothing_else(cli):
+    result = cli("bench", "--only", "memory,bandwidth", "--rounds", "1", "--json")
     figures = json.loads(result.stdout)
-    assert figures["prefill_tokens_per_second"] > 0
-    assert figures["decode_tokens_per_second"] > 0
+    always = {"model", "device", "precision", "threads"}
+    assert figures.keys() == always | {"rss_mb", "bandwidth"}
     assert figures["device"] == "CPU"
+    assert 90e6 < figures["bandwidth"]["bytes_per_token"] < 100e6  # of the 4-bit file
+    assert figures["bandwidth"]["read_gb_s"] > 0
+    assert figures["rss_mb"] > 100
 
 
 def test_models_lists_what_is_installed(cli, tmp_path, default_model_path):
@@ -138,6 +139,9 @@ BAD_INPUT = {
     "an unknown model": ((*SHORT, "--model", "NoSuchModel"), ["NoSuchModel", "--fetch-default"]),
     "no model at all": (SHORT, ["--fetch-default"]),
     "an unknown precision": ((*SHORT, "--precision", "int7"), ["int7", "int8"]),
+    "an unknown part of bench": (("bench", "--only", "decode,speed"), ["speed", "prefill"]),
+    "quality without a text": (("bench", "--only", "quality"), ["--quality FILE"]),
+    "a text that is not there": (("bench", "--quality", "none.txt"), ["none.txt"]),
     "an unknown device": ((*SHORT, "--device", "toaster"), ["toaster"]),
     "a temperature out of range": ((*SHORT, "--temperature", "9"), ["temperature"]),
     "a negative seed": ((*SHORT, "--seed", "-1"), ["seed"]),
