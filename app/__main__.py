@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", help="an installed model's name, or a model file or folder")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"))
-    parser.add_argument("--precision", choices=("auto", "fp32", "bf16", "fp16"))
+    parser.add_argument("--precision", choices=("auto", "q4", "int8", "bf16", "fp16", "fp32"))
     parser.add_argument("--theme", choices=("light", "dark", "system"))
     parser.add_argument("--offscreen", action="store_true", help="run without a screen")
     parser.add_argument(

@@ -18,10 +18,16 @@ class ModelController(QObject):
     failed = Signal(object)  # Failure
 
     def __init__(
-        self, model: str | None, device: str | None, precision: str | None, *, parent: QObject
+        self,
+        model: str | None,
+        device: str | None,
+        precision: str | None,
+        *,
+        quiet: bool,
+        parent: QObject,
     ) -> None:
         super().__init__(parent)
-        self._choice = (model, device, precision)
+        self._choice = (model, device, precision, quiet)
         self._cancel = threading.Event()
         self.state = ModelState.NONE
 

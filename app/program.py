@@ -86,6 +86,7 @@ class Smoldesk(QObject):
             start.model,
             start.device or os.environ.get("SMOLDESK_DEVICE") or settings.device,
             start.precision or os.environ.get("SMOLDESK_PRECISION") or settings.precision,
+            quiet=settings.quiet,
             parent=self,
         )
         self.worker = EngineWorker(opener)

@@ -110,6 +110,7 @@ class SettingsController(QObject):
         dialog.zoom_chosen.connect(self.choose_zoom)
         dialog.device_chosen.connect(lambda device: self.change(device=device))
         dialog.precision_chosen.connect(lambda precision: self.change(precision=precision))
+        dialog.quiet_chosen.connect(lambda quiet: self.change(quiet=quiet))
         dialog.system_prompt_changed.connect(lambda text: self.change(system_prompt=text))
         dialog.usual_options_requested.connect(lambda: self.change(options=USUAL))
         self.changed.connect(dialog.show_settings)

@@ -24,6 +24,7 @@ class LoadRequest:
     model: str | None
     device: str | None
     precision: str | None
+    quiet: bool
     cancel: threading.Event
 
 
@@ -119,6 +120,7 @@ class EngineWorker(QObject):
             request.model,
             device=request.device,
             precision=request.precision,
+            quiet=request.quiet,
             progress=on_progress,
             cancel=request.cancel,
         )

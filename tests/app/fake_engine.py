@@ -68,14 +68,16 @@ class FakeEngine:
     device: FakeDevice = field(default_factory=FakeDevice)
     loads: int = 0
     chosen: tuple[str | None, str | None] = (None, None)  # device and precision asked for
+    quiet: bool = False
     prompts: list[tuple[Message, ...]] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
     threads_seen: set[str] = field(default_factory=set)
 
-    def load(self, model=None, *, device, precision, progress, cancel) -> "FakeEngine":
+    def load(self, model=None, *, device, precision, quiet, progress, cancel) -> "FakeEngine":
         """Like `engine.loading.load`."""
         self.loads += 1
         self.chosen = (device, precision)
+        self.quiet = quiet
         for step in range(100):
             progress(step / 100)
             time.sleep(self.loading / 100)

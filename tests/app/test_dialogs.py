@@ -26,6 +26,7 @@ SIGNALS = (
     "zoom_chosen",
     "device_chosen",
     "precision_chosen",
+    "quiet_chosen",
     "system_prompt_changed",
     "usual_options_requested",
 )
@@ -101,6 +102,8 @@ def test_the_settings_show_what_holds_and_announce_nothing(settings_dialog):
     assert checked(dialog.device) == ["auto"]
     assert dialog.prompt.value() is None
     assert not dialog.usual.isEnabled()
+    dialog.show_settings(Settings(quiet=True))
+    assert checked(dialog.effort) == ["quiet"]
     assert dialog.said == []
 
 
@@ -109,6 +112,8 @@ def test_what_is_chosen_is_announced_at_once(settings_dialog):
     click(dialog.theme.buttons["dark"])
     click(dialog.device.buttons["cuda"])
     click(dialog.precision.buttons["fp32"])
+    click(dialog.effort.buttons["quiet"])
+    click(dialog.effort.buttons["full"])
     click(dialog.zoom.larger)
     click(dialog.zoom.larger)
     click(dialog.zoom.smaller)
@@ -120,6 +125,8 @@ def test_what_is_chosen_is_announced_at_once(settings_dialog):
         ("theme_chosen", "dark"),
         ("device_chosen", "cuda"),
         ("precision_chosen", "fp32"),
+        ("quiet_chosen", True),
+        ("quiet_chosen", False),
         ("zoom_chosen", 110),
         ("zoom_chosen", 125),
         ("zoom_chosen", 110),

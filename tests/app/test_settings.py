@@ -38,6 +38,7 @@ CHOSEN = Settings(
     options=ALL_CHANGED,
     system_prompt="Be brief. 👋",
     presets=(Preset("Mine", ALL_CHANGED), Preset("Usual", SamplingOptions())),
+    quiet=True,
     sidebar_shown=False,
     panel_shown=False,
 )
@@ -133,6 +134,17 @@ def test_a_flag_goes_before_the_environment_and_that_before_a_setting(
     monkeypatch.setenv("SMOLDESK_PRECISION", "bf16")
     assert chosen() == ("cuda", "bf16")
     assert chosen(device="auto", precision="fp32") == ("auto", "fp32")
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_quiet_engine_is_asked_for_where_the_setting_says_so(
+    open_window, wait_until, tmp_path, quiet
+):
+    SettingsFile(tmp_path / "config").write(Settings(quiet=quiet))
+    engine = FakeEngine()
+    open_window(engine, config=tmp_path / "config")
+    wait_until(lambda: engine.loads == 1, "the model to be asked for")
+    assert engine.quiet == quiet
 
 
 def test_without_a_file_the_defaults_hold_and_nothing_is_written(tmp_path):

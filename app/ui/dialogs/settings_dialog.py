@@ -46,6 +46,11 @@ class ShownSettings(Protocol):
         ...
 
     @property
+    def quiet(self) -> bool:
+        """Whether half of the processor is left to other programs."""
+        ...
+
+    @property
     def system_prompt(self) -> str | None:
         """Of new chats."""
         ...
@@ -63,6 +68,7 @@ class SettingsDialog(Dialog):
     zoom_chosen = Signal(int)
     device_chosen = Signal(str)
     precision_chosen = Signal(str)
+    quiet_chosen = Signal(bool)
     system_prompt_changed = Signal(object)  # None: the model's own; "": empty; else one's own
     usual_options_requested = Signal()
 
@@ -90,6 +96,7 @@ class SettingsDialog(Dialog):
         self.zoom.show_zoom(settings.zoom)
         self.device.show_choice(settings.device)
         self.precision.show_choice(settings.precision)
+        self.effort.show_choice("quiet" if settings.quiet else "full")
         self.prompt.show_value(settings.system_prompt)
         self.options.setText(options_in_words(settings.options))
         self.usual.setEnabled(settings.options != USUAL)
@@ -153,13 +160,19 @@ class SettingsDialog(Dialog):
         for name in ("q4", "int8", "bf16", "fp16", "fp32"):
             self.precision.buttons[name].setToolTip(precision_explained(name))
         self.precision.chosen.connect(self.precision_chosen)
+        self.effort = Choice(
+            self.tr("Processor"), (("full", self.tr("All of it")), ("quiet", self.tr("Half of it")))
+        )
+        self.effort.chosen.connect(lambda effort: self.quiet_chosen.emit(effort == "quiet"))
         self.in_use = plain_label("", muted=True)
         card = Card()
         card.add(self.tr("In use now"), hint=self.in_use)
         card.add(self.tr("Runs on"), self.device)
         card.add(self.tr("Precision"), self.precision)
+        keeps = self.tr("Half leaves other programs, and the fan, in peace.")
+        card.add(self.tr("Processor"), self.effort, hint=plain_label(keeps, muted=True))
         self.add_part(self.tr("Model"), card)
-        later = self.tr("Device and precision take effect at the next start.")
+        later = self.tr("These take effect at the next start.")
         self.column.addWidget(plain_label(later, muted=True))
 
     def _add_places(self, places: tuple[Place, ...]) -> None:
