@@ -105,7 +105,7 @@ def _share(plan, phase, member, dims, group):
         if not _has_chunk(ticket):
             break
         _take_chunk(plan, member, ticket, dims, group)
-    late = _LATE + units // chunks * plan.width * plan.batch // 16
+    late = _LATE + (units + chunks - 1) // chunks * _looks(plan)
     looks = 0
     while simd.load_shared(plan.done) < chunks:
         simd.pause()
@@ -146,6 +146,15 @@ def _units(plan):
     if phase in (OUTPUT, DOWN):
         return plan.width // LANES
     return plan.count
+
+
+@_compiled
+def _looks(plan):
+    """How many looks for a chunk's end a unit may take, three times what it should."""
+    if plan.phase == ATTEND:
+        rows = min(plan.batch, 4) * plan.query_size // plan.key_size
+        return rows * (plan.position + plan.count) // _splits(plan)
+    return plan.width * plan.batch // 16
 
 
 @_compiled
@@ -202,13 +211,13 @@ def _do(plan, member, start, end, dims, group):
     elif plan.batch == 1 or (phase == HEAD and plan.wanted == 1):
         for unit in range(start, end):
             _rows(plan, unit, first, ONE)
-    elif plan.batch == 4:
-        for unit in range(start, end):
-            _rows(plan, unit, first, FOUR)
     else:
-        for token in range(0, plan.batch, 8):  # whose inputs stay in the innermost cache
+        for token in range(0, plan.batch - 4, 8):  # whose inputs stay in the innermost cache
             for unit in range(start, end):
                 _rows(plan, unit, token, EIGHT)
+        if plan.batch % 8 != 0:
+            for unit in range(start, end):
+                _rows(plan, unit, plan.batch - 4, FOUR)
 
 
 # Matrices
@@ -526,7 +535,7 @@ def _splits(plan):
     """Into how many parts the positions are cut: as many as there are spans, or none for long
     prompts, which have work enough for everybody.
     """
-    if _blocks(plan) * plan.key_heads >= 4 * plan.members:
+    if _blocks(plan) * plan.key_heads >= 8 * plan.members:
         return 1
     return _spans(plan)
 

@@ -54,7 +54,7 @@ class Plan:
         part = rows * (config.head_dim + LANES)
         scratch = rows * (config.head_dim + SPAN) + part
         heads = config.num_key_value_heads
-        parts = max(MOST_TOKENS // 4 * heads, (4 * members + heads) * spans)
+        parts = max(MOST_TOKENS // 4 * heads, (8 * members + heads) * spans)
 
         self._counters = np.zeros(32, np.int64)  # two, each on a line of its own
         self.ids = np.zeros(MOST_TOKENS, np.int64)
@@ -131,10 +131,8 @@ class Plan:
 
 
 def _padded_count(count: int) -> int:
-    """Tokens are multiplied one, four or eight at a time."""
-    if count <= 4:
-        return 1 if count == 1 else 4
-    return -(-count // 8) * 8
+    """Tokens are multiplied eight at a time; what is left, one or four."""
+    return 1 if count == 1 else -(-count // 4) * 4
 
 
 def _rotation(config: ModelConfig) -> npt.NDArray[np.float32]:

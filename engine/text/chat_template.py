@@ -110,8 +110,9 @@ class ChatTemplate:
                 if isinstance(piece, str):
                     plain.append(piece)
                     continue
-                ids += tokenizer.encode("".join(plain))
-                plain.clear()
+                if plain:
+                    ids += tokenizer.encode("".join(plain))
+                    plain.clear()
                 ids.append(piece)
         return ids + tokenizer.encode("".join(plain))
 

@@ -159,7 +159,15 @@ def test_numbers_do_not_depend_on_company_nor_on_threads(case, shape: str, preci
     alone = model.runner()
     expected = np.stack([alone.read([token_id]) for token_id in ids])
     for threads in (1, 2, 3):
-        for sizes in ([150], [2] * 75, [3] * 50, [5] * 30, [1, 128, 21], [64, 1, 1, 84]):
+        for sizes in (
+            [150],
+            [2] * 75,
+            [3] * 50,
+            [5] * 30,
+            [1, 128, 21],
+            [64, 1, 1, 84],
+            [20] * 7 + [10],
+        ):
             runner = model.runner(threads)
             rows, start = [], 0
             for size in sizes:
