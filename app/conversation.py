@@ -140,39 +140,57 @@ class Conversation:
         A question without any words of a reply is left out, except the one to be answered now. With
         `go_on` the dialog ends with the words that the reply has already.
         """
-        messages: list[Message] = []
-        if self.chat.system_prompt is not None:
-            messages.append(Message("system", self.chat.system_prompt))
-        question: Message | None = None
+        prompt = self.chat.system_prompt
+        system = [] if prompt is None else [Message("system", prompt)]
+        told = self._told(until, go_on=go_on)
+        return (*system, *(_as_message(record) for record in told))
+
+    def memory_begins(self) -> int | None:
+        """The message that the model's memory began with when the open branch was last answered.
+
+        None if all before that answer was remembered.
+        """
+        for record in reversed(self.path()):
+            statistics = record.reply.statistics if record.reply else None
+            if statistics is not None:
+                told, left_out = self._told(record.id), statistics.left_out_messages
+                return told[left_out].id if 0 < left_out < len(told) else None
+        return None
+
+    def _told(self, until: int, *, go_on: bool = False) -> list[MessageRecord]:
+        """The messages of `dialog`, without the system's."""
+        told: list[MessageRecord] = []
+        question: MessageRecord | None = None
         for record in self.path():
-            if record.id == until:
-                if record.role == "user":
-                    question = Message("user", record.content)
-                if question is not None:
-                    messages.append(question)
-                if go_on:
-                    messages.append(_as_reply(record))
-                return tuple(messages)
             if record.role == "user":
-                question = Message("user", record.content)
-            elif record.content:
-                messages += [question] if question is not None else []
-                messages.append(_as_reply(record))
+                question = record
+            if record.id == until:
+                told += [question] if question is not None else []
+                return [*told, record] if go_on else told
+            if record.role != "user" and record.content:
+                told += [question, record] if question is not None else [record]
                 question = None
-        return tuple(messages)
+        return told
 
     def shown(self, details: dict[int, str]) -> list[ShownMessage]:
         """The open branch as the views show it; `details` of bugs are known by message."""
-        return [self.shown_message(record, details) for record in self.path()]
+        begins = self.memory_begins()
+        return [
+            self.shown_message(record, details, memory_begins=record.id == begins)
+            for record in self.path()
+        ]
 
-    def shown_message(self, record: MessageRecord, details: dict[int, str]) -> ShownMessage:
+    def shown_message(
+        self, record: MessageRecord, details: dict[int, str], *, memory_begins: bool = False
+    ) -> ShownMessage:
         """One message as the views show it; the same object as long as nothing has changed."""
         versions = self._children[record.parent_id]
         place = versions.index(record.id) + 1
         known = self._shown.get(record.id)
         if known is not None and known[0] is record:
             shown = known[1]
-            if (shown.version, shown.versions) == (place, len(versions)):
+            now = place, len(versions), memory_begins
+            if (shown.version, shown.versions, shown.memory_begins) == now:
                 return shown
         facts = None
         if record.reply is not None:
@@ -184,6 +202,7 @@ class Conversation:
             reply=facts,
             version=place,
             versions=len(versions),
+            memory_begins=memory_begins,
         )
         self._shown[record.id] = (record, shown)
         return shown
@@ -221,8 +240,8 @@ class Conversation:
             self.update(replace(parent, selected_id=message.id))
 
 
-def _as_reply(record: MessageRecord) -> Message:
-    return Message("assistant", record.content, record.reply.token_ids if record.reply else None)
+def _as_message(record: MessageRecord) -> Message:
+    return Message(record.role, record.content, record.reply.token_ids if record.reply else None)
 
 
 def _facts(reply: ReplyRecord, details: str) -> ReplyFacts:

@@ -39,8 +39,25 @@ class Device(Protocol):
         ...
 
 
+class Counting(Protocol):
+    """The part of `engine.text.context_window.ContextWindow` that is used here, on any thread."""
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens a text is."""
+        ...
+
+    def count_frame(self, system_prompt: str | None) -> int:
+        """How many tokens of a prompt belong to no turn."""
+        ...
+
+
 class Session(Protocol):
     """The part of `engine.session.Session` that is used here."""
+
+    @property
+    def window(self) -> Counting:
+        """Counts tokens; holds none of the model's weights."""
+        ...
 
     @property
     def context_length(self) -> int:
@@ -64,10 +81,6 @@ class Session(Protocol):
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """The exact prompt, as the model reads it."""
-        ...
-
-    def count_tokens(self, text: str) -> int:
-        """How many tokens a text is; on any thread."""
         ...
 
     def reply(

@@ -163,6 +163,7 @@ class Smoldesk(QObject):
         worker.looked.connect(self.look.on_looked, queued)
         worker.counting_changed.connect(self.counter.set_counting, queued)
         self.counter.counted.connect(self.window.status.gauge.set_draft, queued)
+        self.counter.frame_counted.connect(self.window.status.gauge.set_frame, queued)
         self._store_failed.connect(self._on_store_failed, queued)
         self.thread_.start()
         self.counting.start(QThread.Priority.LowPriority)
@@ -207,6 +208,7 @@ class Smoldesk(QObject):
         chat.used_tokens_changed.connect(status.gauge.set_used)
         sampling.options_changed.connect(chat.change_options)
         sampling.system_prompt_changed.connect(chat.change_system_prompt)
+        sampling.system_prompt_changed.connect(self.counter.request_frame)
         chat.next_token_changed.connect(sampling.show_next_token)
         chat.seed_changed.connect(sampling.show_last_seed)
         scope.prompt_wanted.connect(self.look.again)
@@ -278,6 +280,7 @@ class Smoldesk(QObject):
         window.panel.sampling.bars.set_asked(bool(opened.messages))
         window.panel.sampling.show_options(opened.options)
         window.panel.sampling.show_system_prompt(opened.system_prompt)
+        self.counter.request_frame(opened.system_prompt)
 
     @Slot(int, str)
     def _on_chat_deleted(self, chat_id: int, title: str) -> None:

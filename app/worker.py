@@ -79,7 +79,7 @@ class EngineWorker(QObject):
     reply_ended = Signal(int, object)  # message id, Finished
     reply_failed = Signal(int, object)  # message id, Failure
     looked = Signal(object)  # Look
-    counting_changed = Signal(object)  # Callable[[str], int]
+    counting_changed = Signal(object)  # Counting
 
     def __init__(self, open_engine: EngineOpener) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class EngineWorker(QObject):
             cancel=request.cancel,
         )
         self._session = engine.session()
-        self.counting_changed.emit(self._session.count_tokens)
+        self.counting_changed.emit(self._session.window)
         self.engine_loaded.emit(_info(engine, self._session.context_length))
 
     def _look(self, request: LookRequest) -> None:

@@ -34,8 +34,8 @@ _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|im_start|>")
 class Session:
     """Replies to dialogs, reading only what differs from the dialog before.
 
-    Not for use by two threads at once. A reply that is not consumed to its end leaves the session
-    ready for the next one.
+    Not for use by two threads at once, but for its `window`. A reply that is not consumed to its
+    end leaves the session ready for the next one.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Session:
     ) -> None:
         self._runner = runner
         self._tokenizer = tokenizer
-        self._window = ContextWindow(template, tokenizer, context_length=runner.max_positions)
+        self.window = ContextWindow(template, tokenizer, context_length=runner.max_positions)
         named = (tokenizer.id_of(name) for name in _END_TOKENS)
         self._step: tuple[np.ndarray, list[int], int, int] | None = None
         self._ends = frozenset(eos_token_ids) | {id_ for id_ in named if id_ is not None}
@@ -70,7 +70,7 @@ class Session:
         too long, the oldest turns are left out. Raises TemplateError, and PromptTooLongError for
         more than could ever fit.
         """
-        return self._window.prompt(messages).ids
+        return self.window.prompt(messages).ids
 
     def prompt_parts(self, prompt_ids: Sequence[int]) -> list[tuple[str, bool]]:
         """A prompt for people to read: stretches of text, and whether each is a control token."""
@@ -85,10 +85,6 @@ class Session:
             plain.clear()
         return [*parts, (self._tokenizer.decode(plain), False)] if plain else parts
 
-    def count_tokens(self, text: str) -> int:
-        """How many tokens a text is. May be called on any thread, also while a reply runs."""
-        return len(self._tokenizer.encode(text))
-
     def reply(
         self,
         messages: Sequence[Message],
@@ -102,7 +98,7 @@ class Session:
         The events of a reply that goes on are about its new part only. Raises TemplateError for a
         dialog it cannot take.
         """
-        prompt = self._window.prompt(messages)
+        prompt = self.window.prompt(messages)
         if prompt.begun and len(prompt.ids) >= self.context_length:
             raise PromptTooLongError(
                 f"This reply and its question are {len(prompt.ids):,} tokens long, and the model "

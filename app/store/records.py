@@ -96,7 +96,7 @@ MESSAGE_COLUMNS = (
 REPLY_COLUMNS = (
     *("message_id", "status", "reason", "error", "remedy", "token_ids", "options", "seed"),
     *("model", "device", "precision", "prompt_tokens", "reused_tokens", "new_tokens"),
-    *("time_to_first_token", "tokens_per_second"),
+    *("time_to_first_token", "tokens_per_second", "left_out_messages"),
 )
 
 
@@ -126,7 +126,7 @@ def reply_row(message_id: int, reply: ReplyRecord) -> Row:
         None if ids is None else struct.pack(f"<{len(ids)}I", *ids),
         json.dumps([[first, asdict(options)] for first, options in reply.options]),
         *(reply.seed, storable(reply.model), storable(reply.device), storable(reply.precision)),
-        *((None,) * 5 if cost is None else _statistics_row(cost)),
+        *((*(None,) * 5, 0) if cost is None else _statistics_row(cost)),
     )
 
 
@@ -177,7 +177,7 @@ def _read_reply(row: Row) -> ReplyRecord:
         model=_text(row[8]),
         device=_text(row[9]),
         precision=_text(row[10]),
-        statistics=_read_statistics(row[11:16]),
+        statistics=_read_statistics(row[11:17]),
     )
 
 
@@ -193,7 +193,7 @@ def storable(text: str) -> str:
 def _statistics_row(cost: Statistics) -> Row:
     return (
         *(cost.prompt_tokens, cost.reused_tokens, cost.new_tokens),
-        *(cost.time_to_first_token, cost.tokens_per_second),
+        *(cost.time_to_first_token, cost.tokens_per_second, cost.left_out_messages),
     )
 
 
@@ -203,7 +203,7 @@ def _read_statistics(row: Row) -> Statistics | None:
     prompt, reused, new = counts
     if prompt is None or reused is None or new is None or first is None or speed is None:
         return None
-    return Statistics(prompt, reused, new, first, speed)
+    return Statistics(prompt, reused, new, first, speed, _whole(row[5]) or 0)
 
 
 def _read_ids(value: object) -> tuple[int, ...] | None:

@@ -17,7 +17,7 @@ class ContextGauge(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._used = self._base = self._draft = self._limit = 0
+        self._used = self._base = self._draft = self._frame = self._limit = 0
         self.words = QLabel()
         self.words.setFont(scaled_font(self.font(), 0.9))
         self.bar = QProgressBar()
@@ -39,8 +39,8 @@ class ContextGauge(QWidget):
 
     @property
     def too_long(self) -> bool:
-        """Whether what is being written does not fit."""
-        return self._limit > 0 and self._draft > 0 and self._used + self._draft >= self._limit
+        """Whether what is being written does not fit, however much before it is left out."""
+        return self._limit > 0 and self._draft > 0 and self._frame + self._draft >= self._limit
 
     @Slot(int)
     def set_limit(self, tokens: int) -> None:
@@ -65,6 +65,12 @@ class ContextGauge(QWidget):
         self._draft = tokens
         self._show()
 
+    @Slot(int)
+    def set_frame(self, tokens: int) -> None:
+        """How many tokens of every prompt belong to no message."""
+        self._frame = tokens
+        self._show()
+
     def _show(self) -> None:
         self.setVisible(self.known)
         if not self.known:
@@ -80,7 +86,7 @@ class ContextGauge(QWidget):
         else:
             words = self.tr("%1 of %2 tokens")
         for mark, number in (
-            ("%1", self._used + self._draft),
+            ("%1", self._frame + self._draft),
             ("%2", self._limit),
             ("%3", self._used),
             ("%4", self._draft),
@@ -103,7 +109,9 @@ class ContextGauge(QWidget):
             "%1 tokens are taken, %2 are being written, %3 is the most."
         )
         if self.too_long:
-            words += "\n" + self.tr("Shorten the message, or start a new chat.")
+            words += "\n" + self.tr("Shorten the message: it does not fit even by itself.")
+        elif self._used + self._draft >= self._limit:
+            words += "\n" + self.tr("The oldest messages are left out, so that there is room.")
         for mark, number in (("%1", self._used), ("%2", self._draft), ("%3", self._limit)):
             words = words.replace(mark, whole(number))
         return words

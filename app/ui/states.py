@@ -99,7 +99,8 @@ class ReplyFacts:
 class ShownMessage:
     """One message of the open branch. `reply` is there exactly for the assistant's.
 
-    It is version number `version` (from 1) of `versions` that share the same place.
+    It is version number `version` (from 1) of `versions` that share the same place. Before the one
+    where `memory_begins` the model remembers nothing, for want of room.
     """
 
     id: int
@@ -108,6 +109,7 @@ class ShownMessage:
     reply: ReplyFacts | None = None
     version: int = 1
     versions: int = 1
+    memory_begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
-from PySide6.QtCore import QEvent, QSize, Slot
+from PySide6.QtCore import QEvent, QSize, QTimer, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QWidget
 
@@ -15,6 +15,7 @@ from engine.events import PromptProgress
 
 _ASIDE = 4 * UNIT
 _GAP = 3 * UNIT
+_LONG_START = 3000  # ms; only the first start with a model takes as long
 
 
 class StatusLine(QWidget):
@@ -49,6 +50,8 @@ class StatusLine(QWidget):
         self._model = ModelState.NONE
         self._progressing = False
         self._hint = False  # whether the words only say what keys do
+        self._long_start = QTimer(self, singleShot=True, interval=_LONG_START)
+        self._long_start.timeout.connect(self._show)
         self.gauge.changed.connect(self._share_room)
         self._show()
 
@@ -56,6 +59,10 @@ class StatusLine(QWidget):
     def set_model_state(self, state: ModelState) -> None:
         """The model came to another state."""
         self._model = state
+        if state is ModelState.LOADING:
+            self._long_start.start()
+        else:
+            self._long_start.stop()
         self._show()
 
     @Slot(object)
@@ -136,6 +143,8 @@ class StatusLine(QWidget):
         if self._model is ModelState.LOADING:
             if self._chat is ChatState.WAITING:
                 return self.tr("Your message is sent as soon as the model is ready…")
+            if not self._long_start.isActive():
+                return self.tr("Preparing the model for this computer, only this once…")
             return self.tr("Starting the model… you can write already")
         if self._model is ModelState.FAILED:
             return self.tr("There is no model to answer.")

@@ -72,6 +72,9 @@ def cost_explained(reply: ReplyFacts) -> str:
         _tr("Reply: %1 tokens").replace("%1", whole(statistics.new_tokens)),
         _tr("Time to first token: %1 s").replace("%1", decimal(statistics.time_to_first_token, 3)),
     ]
+    if statistics.left_out_messages > 0:
+        left_out = _tr("Left out for want of room: the %1 oldest messages")
+        lines.append(left_out.replace("%1", whole(statistics.left_out_messages)))
     if reply.seed is not None:
         lines.append(_tr("Seed: %1").replace("%1", str(reply.seed)))
     return "\n".join((*lines, _tr("A token is a word or a part of one.")))

@@ -33,7 +33,7 @@ class Prompt:
 class ContextWindow:
     """Makes prompts for a model that can remember `context_length` tokens.
 
-    An eighth of these, at most 1,024, is kept free for the reply.
+    An eighth of these, at most 1,024, is kept free for the reply. Thread-safe.
     """
 
     def __init__(
@@ -64,6 +64,15 @@ class ContextWindow:
             begun = reply.token_ids or self._tokenizer.encode(reply.content)
         return Prompt([*self._encode(kept), *begun], begun, left_out_messages=first)
 
+    def count_tokens(self, text: str) -> int:
+        """How many tokens a text is."""
+        return len(self._tokenizer.encode(text))
+
+    def count_frame(self, system_prompt: str | None) -> int:
+        """How many tokens of a prompt belong to no turn; None: with the template's own words."""
+        system = [] if system_prompt is None else [Message("system", system_prompt)]
+        return self._frame(system)
+
     def _check_characters(self, messages: Sequence[Message]) -> None:
         length = sum(len(message.content) for message in messages)
         if length > self._longest_text:
@@ -74,7 +83,6 @@ class ContextWindow:
             )
 
     def _frame(self, system: Sequence[Message]) -> int:
-        """How many tokens of a prompt belong to no turn."""
         return len(self._encode([*system, _QUESTION])) - self._cost(_QUESTION)
 
     def _cost(self, message: Message) -> int:
@@ -91,7 +99,7 @@ class ContextWindow:
     def _count_tokens(self, text: str) -> int:
         if len(text) > self._longest_text:
             return self._context_length  # more than there is room for, which is all that matters
-        return len(self._tokenizer.encode(text))
+        return self.count_tokens(text)
 
     def _encode(self, messages: Sequence[Message]) -> list[int]:
         return self._template.encode(messages, self._tokenizer)

@@ -59,6 +59,7 @@ class FakeEngine:
     reading: float = 0.0  # seconds
     per_token: float = 0.0  # seconds
     prompt_tokens: int = 20
+    left_out_messages: int = 0
     load_error: BaseException | None = None
     reply_error: BaseException | None = None
     error_after: int = 0  # tokens
@@ -105,9 +106,18 @@ class FakeEngine:
         """Like `Session.prompt_parts`."""
         return [("<|begin|>", True), (self._prompt, False)]
 
+    @property
+    def window(self) -> "FakeEngine":
+        """Like `Session.window`."""
+        return self
+
     def count_tokens(self, text: str) -> int:
-        """Like `Session.count_tokens`: the words."""
+        """Like `ContextWindow.count_tokens`: the words."""
         return len(text.split())
+
+    def count_frame(self, system_prompt: str | None) -> int:
+        """Like `ContextWindow.count_frame`: the words."""
+        return self.count_tokens(system_prompt or "")
 
     def session(self) -> "FakeEngine":
         """Like `Engine.session`."""
@@ -147,7 +157,8 @@ class FakeEngine:
 
     def _finished(self, reason, said: list[str], began: float) -> Finished:
         seconds = max(time.perf_counter() - began, 1e-6)
-        cost = Statistics(self.prompt_tokens, 0, len(said), seconds, len(said) / seconds)
+        speed = len(said) / seconds
+        cost = Statistics(self.prompt_tokens, 0, len(said), seconds, speed, self.left_out_messages)
         options = ((0, self.options.current),) if said else ()
         ids = tuple(range(len(said)))
         return Finished(reason, "".join(said), "", ids, 7, cost, options=options)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.display import missing_library_sentence
+from app.ui.states import ModelState
+from app.ui.status_line import StatusLine
 
 
 def run(*command: str, **environ: str | None) -> subprocess.CompletedProcess:
@@ -150,3 +152,16 @@ def test_a_platform_that_qt_does_not_know_is_named(home):
     assert "nonsense" in result.stderr
     assert "offscreen" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_long_start_says_that_only_the_first_is_so_long(qt_app, wait_until):
+    status = StatusLine()
+    status._long_start.setInterval(20)
+    status.set_model_state(ModelState.LOADING)
+    assert "Starting" in status.words.text()
+    wait_until(lambda: "only this once" in status.words.text())
+    status.set_model_state(ModelState.READY)
+    assert "Enter sends" in status.words.text()
+    status.set_model_state(ModelState.LOADING)
+    assert "Starting" in status.words.text()
+    status.deleteLater()

@@ -47,7 +47,7 @@ REPLY = ReplyRecord(
     model="SmolLM2",
     device="cpu",
     precision="bf16",
-    statistics=Statistics(12, 3, 4, 0.25, 340.5),
+    statistics=Statistics(12, 3, 4, 0.25, 340.5, 6),
 )
 CHAT = ChatRecord(1, "Tea", True, 1.5, 2.5, None, 2, "a draft", "Be brief.", OPTIONS)
 QUESTION = MessageRecord(2, 1, None, "user", "Why?\0\n😀", 3.5, None, 3)
@@ -132,6 +132,7 @@ options = st.builds(
     stop_texts=st.lists(st.text(st.characters(), min_size=1, max_size=5), max_size=3).map(tuple),
     seed=st.none() | st.integers(0, 2**63 - 1),
 )
+counts = st.integers(0, 9000)
 replies = st.builds(
     ReplyRecord,
     status=st.sampled_from(["finished", "interrupted", "failed"]),
@@ -144,7 +145,7 @@ replies = st.builds(
     model=texts,
     device=texts,
     precision=texts,
-    statistics=st.none() | st.builds(Statistics, *([st.integers(0, 9000)] * 3), times, times),
+    statistics=st.none() | st.builds(Statistics, *(counts,) * 3, times, times, counts),
 )
 chats = st.builds(
     ChatRecord,

@@ -14,6 +14,7 @@ from app.store import database
 from app.store.chats import ChatStore
 from app.store.database import open_database
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
+from engine.events import Statistics
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_chats_are_for_their_owner_only(path):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("version", [2, 99, 2**31 - 1])
+@pytest.mark.parametrize("version", [len(database.MIGRATIONS) + 1, 99, 2**31 - 1])
 def test_a_file_from_a_newer_version_is_not_touched(path, open_store, version):
     fill(path)
     with closing(sqlite3.connect(path)) as outside:
@@ -111,12 +112,12 @@ def test_a_newer_version_that_was_killed_left_its_number_in_the_log(path, open_s
     fill(path)
     program = (
         "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
-        "c.execute('PRAGMA user_version = 2'); os._exit(0)"
+        "c.execute('PRAGMA user_version = 99'); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
     before = contents(path.parent)
     assert before.pop("chats.db-shm")  # SQLite's own notes on the log
-    assert before["chats.db"][60:64] == bytes([0, 0, 0, 1])
+    assert before["chats.db"][60:64] == bytes([0, 0, 0, len(database.MIGRATIONS)])
     store = open_store()
     assert "newer" in store.problem.what
     assert works(store)
@@ -365,6 +366,28 @@ def test_a_path_may_have_any_letters(tmp_path, open_store, name):
     assert len(open_store(path).chats()) == 30
 
 
+def test_a_file_of_the_first_version_is_taken_over(path, open_store):
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(database.MIGRATIONS[0].read_text(encoding="utf-8"))
+        old.executescript("""
+            PRAGMA user_version = 1;
+            INSERT INTO chat VALUES (1, 'Tea', 1, 1.5, 2.5, NULL, 2, 'a draft', NULL, '{}');
+            INSERT INTO message VALUES (2, 1, NULL, 'user', 'Why?', 3.5, NULL, 3);
+            INSERT INTO message VALUES (3, 1, 2, 'assistant', 'So.', 4.5, NULL, NULL);
+            INSERT INTO reply VALUES
+                (3, 'finished', 'end_of_turn', '', '', NULL, '[]', 7, 'm', 'cpu', 'q4',
+                 9, 8, 7, 0.5, 6.5);
+        """)
+    store = open_store()
+    assert store.problem is None
+    assert [(chat.title, chat.draft) for chat in store.chats()] == [("Tea", "a draft")]
+    question, answer = store.messages(1)
+    assert (question.content, answer.content) == ("Why?", "So.")
+    assert answer.reply.statistics == Statistics(9, 8, 7, 0.5, 6.5)
+    assert works(store)
+
+
 def test_a_migration_is_done_as_a_whole_and_once(path, tmp_path, open_store, monkeypatch):
     fill(path)
     second = tmp_path / "second.sql"
@@ -378,7 +401,8 @@ def test_a_migration_is_done_as_a_whole_and_once(path, tmp_path, open_store, mon
         rows = opened.reader.execute("SELECT id, pinned_at FROM chat").fetchall()
         assert len(rows) == 30
         assert all(number == pinned for number, pinned in rows)
-        assert opened.reader.execute("PRAGMA user_version").fetchone() == (3,)
+        newest = len(database.MIGRATIONS)
+        assert opened.reader.execute("PRAGMA user_version").fetchone() == (newest,)
         opened.close(sound=True)
 
 

@@ -505,10 +505,10 @@ def test_the_options_that_made_a_reply_are_kept_with_their_first_token(new_sessi
 
 def test_tokens_are_counted_as_they_are_read(new_session):
     session = new_session()
-    assert session.count_tokens("") == 0
+    assert session.window.count_tokens("") == 0
     longer = session.prompt_ids([user("one two three")])
     shorter = session.prompt_ids([user("one two")])
-    assert session.count_tokens(" three") == len(longer) - len(shorter)
+    assert session.window.count_tokens(" three") == len(longer) - len(shorter)
 
 
 def test_what_people_type_is_never_shown_as_a_control_token(new_session):

@@ -11,6 +11,7 @@ from app.ui.states import ReplyStatus, ShownMessage
 from app.ui.theme import LINE_HEIGHT, TEXT_SCALE, UNIT, scaled_font
 from app.ui.transcript.failure_box import FailureBox
 from app.ui.transcript.markdown_view import MarkdownView
+from app.ui.transcript.memory_line import MemoryLine
 from app.ui.transcript.message_actions import Icons, MessageActions
 from app.ui.wording import cost_explained, cost_of_reply, end_of_reply
 
@@ -37,6 +38,7 @@ class MessageView(QWidget):
     def __init__(self, message: ShownMessage, parent: QWidget) -> None:
         super().__init__(parent)
         self.message = message
+        self.memory_line: MemoryLine | None = None
 
     @property
     def in_use(self) -> bool:
@@ -50,9 +52,25 @@ class MessageView(QWidget):
         """Show a newer state of the same message."""
         self.message = message
         self.actions.show_version(message.version, message.versions)
+        if message.memory_begins and self.memory_line is None:
+            self.memory_line = MemoryLine(self)
+            self.resized.emit()
+        elif not message.memory_begins and self.memory_line is not None:
+            self.memory_line.deleteLater()
+            self.memory_line = None
+            self.resized.emit()
 
     def fit(self, width: int) -> int:
         """Lay out for that width, in px; returns the height."""
+        top = 0
+        if self.memory_line is not None:
+            top = self.memory_line.sizeHint().height()
+            self.memory_line.setGeometry(0, 0, width, top)
+            self.memory_line.show()
+        return self._lay_out(width, top)
+
+    def _lay_out(self, width: int, top: int) -> int:
+        """Lay out what is below `top`; returns where it ends."""
         raise NotImplementedError
 
     def tab_stops(self) -> list[QWidget]:
@@ -70,6 +88,8 @@ class MessageView(QWidget):
     def rescale(self) -> None:
         """Take the size of text that is in use now."""
         self.text.setFont(scaled_font(QApplication.font(), TEXT_SCALE))
+        if self.memory_line is not None:
+            self.memory_line.rescale()
 
     def changeEvent(self, event: QEvent) -> None:
         """Another size of text."""
@@ -115,7 +135,7 @@ class QuestionView(MessageView):
         self._set_up()
         self.show_message(message)
 
-    def fit(self, width: int) -> int:
+    def _lay_out(self, width: int, top: int) -> int:
         """The bubble is as wide as its text, at most most of the width, at the right."""
         aside = 4 * UNIT
         # A line's extra height is below its text; the smaller margin there evens it out.
@@ -133,10 +153,10 @@ class QuestionView(MessageView):
         down = self.text.height_for(across)
         self.text.move(aside, above)
         bubble = QSize(across + 2 * aside, down + above + above - extra)
-        self._bubble.setGeometry(width - bubble.width(), 0, bubble.width(), bubble.height())
+        self._bubble.setGeometry(width - bubble.width(), top, bubble.width(), bubble.height())
         row = self.actions.height_for(width)
-        self.actions.setGeometry(0, bubble.height() + UNIT, width, row)
-        return bubble.height() + UNIT + row
+        self.actions.setGeometry(0, top + bubble.height() + UNIT, width, row)
+        return top + bubble.height() + UNIT + row
 
     def _unfold(self) -> None:
         self._unfolded = True
@@ -221,9 +241,9 @@ class ReplyView(MessageView):
         self.actions.words.setToolTip(cost_explained(reply))
         self.resized.emit()
 
-    def fit(self, width: int) -> int:
+    def _lay_out(self, width: int, top: int) -> int:
         """One below the other: the text, what is pending, what went wrong, what can be done."""
-        y = 0
+        y = top
         for widget, shown, gap in (
             (self.text, not self.text.document().isEmpty(), 0),
             (self.pending, self.running and not self.message.text, 0),
@@ -232,11 +252,11 @@ class ReplyView(MessageView):
         ):
             widget.setVisible(shown)
             if shown:
-                y += gap if y else 0
+                y += gap if y > top else 0
                 height = self._height_of(widget, width)
                 widget.setGeometry(0, y, width, height)
                 y += height
-        return max(y, self.pending.sizeHint().height())
+        return max(y, top + self.pending.sizeHint().height())
 
     def rescale(self) -> None:
         """Take the size of text that is in use now."""
