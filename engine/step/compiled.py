@@ -21,7 +21,10 @@ import llvmlite.binding as llvm
 
 from engine.places import data_dir
 
-_SOURCES = ("compiled.py", "kernels.py", "packing.py", "plan.py", "simd.py")
+_SOURCES = (
+    *("attention.py", "compiled.py", "inputs.py", "kernels.py", "matrices.py", "packing.py"),
+    *("plan.py", "simd.py"),
+)
 _CHECKSUM = 4  # bytes, before the object file
 
 # What numba makes of a function: (where the result goes, where an exception goes, its arguments).

@@ -18,6 +18,11 @@ MOST_TOKENS = 128
 AHEAD = 2048
 """Bytes that a kernel may fetch, but not use, beyond a matrix."""
 
+NORMALISE, QKV, ROTATE, ATTEND, MERGE, OUTPUT, GATE_UP, ROUND, DOWN, HEAD = range(10)
+"""The phases of a step: five multiply a matrix, a unit being 16 of its rows; ATTEND has units of
+its own; the unit of the others is a token.
+"""
+
 _ADDRESSES = (
     "ticket done ids hidden projected attended inner inputs codes scales sums logits "
     "head matrices weights embedding norms rotation keys values scratch parts"

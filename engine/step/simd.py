@@ -12,8 +12,9 @@ because numba knows the length of a tuple at compile time.
 
 import platform
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
@@ -23,6 +24,21 @@ _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _F16, _F32 = ir.HalfType(), ir.FloatType()
 _FLOATS, _INTS = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
 _SHORTS = ir.VectorType(_I16, 2 * LANES)
+
+
+ONE = (0,)
+FOUR = (0,) * 4
+EIGHT = (0,) * 8
+
+
+def kernel(function_or_signature):
+    """Compile a function for the step: no Python around it, and division by 0 is no error."""
+    return njit(
+        function_or_signature,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )
 
 
 class _Vectors(types.Type):
@@ -561,6 +577,23 @@ def pause(typing):
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+# Made of the others
+
+
+@kernel
+def clamp(power, tokens):
+    """Into the range of `power_of_two`; NaN stays NaN."""
+    power = larger(power, splat(np.float32(-126), tokens))
+    return smaller(power, splat(np.float32(126), tokens))
+
+
+@kernel
+def copy(to, source, size):
+    """`size` bytes, rounded up to whole vectors."""
+    for at in range(0, size, LANES * 4):
+        store_floats(to + at, load_floats(source + at, ONE))
 
 
 # What they are made of

@@ -47,7 +47,7 @@ def cycles(typing):
     return types.int64(), generate
 
 
-@kernels._compiled
+@simd.kernel
 def _timed_share(plan, phase, member, dims, group):
     began = cycles()
     _share(plan, phase, member, dims, group)
