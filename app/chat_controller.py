@@ -20,6 +20,7 @@ from app.ui.states import (
 from app.worker import Look
 from engine.errors import OptionsError
 from engine.events import PromptProgress
+from engine.messages import Role
 from engine.options import SamplingOptions
 
 SAVE_AFTER = 500  # ms; what a crash may cost of a draft
@@ -34,6 +35,14 @@ class OpenedChat:
     draft: str
     options: SamplingOptions
     system_prompt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What was deleted of the open chat: a message, and what followed it."""
+
+    chat_id: int
+    messages: tuple[MessageRecord, ...]
 
 
 class ChatController(QObject):
@@ -54,7 +63,8 @@ class ChatController(QObject):
     used_tokens_changed = Signal(int)  # of the model's memory
     seed_changed = Signal(object)  # int | None: of the last reply
     editing_changed = Signal(bool)
-    text_returned = Signal(str)  # a question to be edited, for the composer
+    text_returned = Signal(str)  # a message to be edited, for the composer
+    messages_deleted = Signal(object)  # Deletion
 
     def __init__(
         self,
@@ -112,35 +122,49 @@ class ChatController(QObject):
         path = self.conversation.path()
         parent_id = path[-1].id if path else None
         edited = self.conversation.editing
+        role: Role = "user"
         if edited is not None and edited in self.conversation:
-            parent_id = self.conversation[edited].parent_id
+            parent_id, role = self.conversation[edited].parent_id, self.conversation[edited].role
         self._set_editing(None)
-        question = MessageRecord(
+        message = MessageRecord(
             id=self._chats.library.store.next_id(),
             chat_id=self.conversation.chat.id,
             parent_id=parent_id,
-            role="user",
+            role=role,
             content=text,
             created_at=time.time(),
+            reply=ReplyRecord("finished") if role == "assistant" else None,
         )
-        self.conversation.add(question)
+        self.conversation.add(message)
+        if self.conversation.chat.archived:
+            self._chats.archive(self.conversation.chat.id, False)
         if edited is None:
             self._draft = ""
             self.save()
         else:  # what was being written before is in the field again
             self.text_returned.emit(self.conversation.chat.draft)
-        self._ask(question.id)
+        if role == "user":
+            self._ask(message.id)
+        else:
+            self._chats.tell()
+            self._tell_messages()
+            self._tell_facts()
 
     @Slot(int)
     def regenerate(self, message_id: int) -> None:
-        """Write another version of a reply; one without words that nothing follows is replaced."""
+        """Write another version of a reply, or another reply to a question.
+
+        A reply without words that nothing follows is replaced.
+        """
         if self.state.busy or message_id not in self.conversation:
             return
         old = self.conversation[message_id]
+        if old.role == "user":
+            self._ask(old.id)
         if old.role != "assistant" or old.parent_id is None:
             return
         if not old.content and not self.conversation.followed(old.id):
-            self.conversation.withdraw(old.id, time.time())
+            self.conversation.delete(old.id, time.time())
         self._ask(old.parent_id)
 
     @Slot(int)
@@ -170,11 +194,14 @@ class ChatController(QObject):
 
     @Slot(int)
     def edit(self, message_id: int) -> None:
-        """Give a question back to the composer; sending it makes another version of it."""
-        if message_id in self.conversation and self.conversation[message_id].role == "user":
-            self._set_editing(message_id)
-            self.conversation.edited_text = self.conversation[message_id].content
-            self.text_returned.emit(self.conversation[message_id].content)
+        """Give a message back to the composer; sending it makes another version of it."""
+        if message_id not in self.conversation:
+            return
+        if self.state.busy and self.conversation[message_id].role == "assistant":
+            return  # its text may still be growing
+        self._set_editing(message_id)
+        self.conversation.edited_text = self.conversation[message_id].content
+        self.text_returned.emit(self.conversation[message_id].content)
 
     @Slot()
     def stop_editing(self) -> None:
@@ -190,6 +217,36 @@ class ChatController(QObject):
         if questions:
             self.edit(questions[-1].id)
 
+    @Slot(int)
+    def delete(self, message_id: int) -> None:
+        """Delete a message with all that follows it; `restore` undoes it.
+
+        Ignored while a reply is under way in this chat.
+        """
+        if self.state.busy or message_id not in self.conversation:
+            return
+        self.stop_editing()
+        deleted = self.conversation.delete(message_id, time.time())
+        self._tell_branch()
+        self.messages_deleted.emit(Deletion(self.conversation.chat.id, tuple(deleted)))
+
+    @Slot(object)
+    def restore(self, deletion: Deletion) -> None:
+        """Bring deleted messages back, if their chat is still there, and show it."""
+        if deletion.chat_id not in self._chats.library:
+            return
+        self._chats.open_chat(deletion.chat_id)
+        self.conversation.restore(deletion.messages)
+        self.conversation.select(deletion.messages[0].id)
+        self._tell_branch()
+
+    @Slot(int)
+    def show_message(self, message_id: int) -> None:
+        """Open the branch that goes through that message."""
+        if message_id in self.conversation and not self.state.busy:
+            self.conversation.select(message_id)
+            self._tell_branch()
+
     @Slot(int, int)
     def show_version(self, message_id: int, step: int) -> None:
         """Open the version of a message that is `step` places after it, if there is one."""
@@ -199,9 +256,7 @@ class ChatController(QObject):
         place = versions.index(message_id) + step
         if 0 <= place < len(versions):
             self.conversation.select(versions[place])
-            self.next_token_changed.emit(None)
-            self._tell_messages()
-            self._tell_facts()
+            self._tell_branch()
 
     # --- the open chat's own settings ----------------------------------------------------------
 
@@ -327,6 +382,12 @@ class ChatController(QObject):
         job = self._scheduler.job_of(conversation.chat.id)
         self._set_state(job.state if job is not None else ChatState.READY)
         self.next_token_changed.emit(None)
+        self._tell_facts()
+
+    def _tell_branch(self) -> None:
+        """Another branch is open."""
+        self.next_token_changed.emit(None)
+        self._tell_messages()
         self._tell_facts()
 
     def _tell_facts(self) -> None:

@@ -17,6 +17,9 @@ class ChatListController(QObject):
     opened = Signal(object)  # Conversation
     chats_changed = Signal(object)  # list[ChatLine]
     chat_deleted = Signal(int, str)  # id, title
+    chat_archived = Signal(int, str)
+    temporary_left = Signal(int)  # its id; it is in memory until the program ends
+    trash_changed = Signal()
 
     def __init__(
         self,
@@ -44,8 +47,15 @@ class ChatListController(QObject):
     def new_chat(self) -> None:
         """Begin an empty chat; one that is open already will do."""
         self.leaving.emit()
-        if not self.open.blank:
+        if not self.open.blank or self.open.temporary:
             self._show(self.library.new())
+
+    @Slot()
+    def new_temporary_chat(self) -> None:
+        """Begin a chat that is never written to the disk."""
+        self.leaving.emit()
+        if not self.open.blank or not self.open.temporary:
+            self._show(self.library.new(temporary=True))
 
     @Slot(int)
     def open_chat(self, chat_id: int) -> None:
@@ -66,28 +76,58 @@ class ChatListController(QObject):
     def rename(self, chat_id: int, title: str) -> None:
         """Give a chat a name of the user's own."""
         if chat_id in self.library and title.strip():
-            self.library.rename(chat_id, " ".join(title.split()))
+            self.library.change(chat_id, title=" ".join(title.split()), titled=True)
             self.tell()
+
+    @Slot(int, bool)
+    def pin(self, chat_id: int, pinned: bool) -> None:
+        """Keep a chat at the top of the list, or no longer."""
+        if chat_id in self.library:
+            self.library.change(chat_id, pinned=pinned)
+            self.tell()
+
+    @Slot(int, bool)
+    def archive(self, chat_id: int, archived: bool) -> None:
+        """Put a chat out of the way, where it can be found and opened; or back into the list."""
+        if chat_id not in self.library:
+            return
+        neighbour = self._neighbour(chat_id)
+        self.library.change(chat_id, archived=archived)
+        if archived and chat_id == self.open.chat.id:
+            self.leaving.emit()
+            self._show(neighbour)
+        self.tell()
+        if archived:
+            self.chat_archived.emit(chat_id, self.library.conversation(chat_id).chat.title)
+
+    @Slot(int)
+    def duplicate(self, chat_id: int) -> None:
+        """Copy a chat with all its branches, and open the copy."""
+        if chat_id in self.library:
+            self.leaving.emit()
+            self.open_chat(self.library.duplicate(chat_id))
+
+    @Slot(int)
+    def branch_off(self, message_id: int) -> None:
+        """Go on from that message of the open chat in a chat of its own."""
+        if message_id in [record.id for record in self.open.path()]:
+            self.leaving.emit()
+            self.open_chat(self.library.duplicate(self.open.chat.id, until=message_id))
 
     @Slot(int)
     def delete(self, chat_id: int) -> None:
         """Take a chat out of the list; a reply under way in it ends. `restore` undoes it."""
-        ids = [record.id for record in self.library.records()]
-        if chat_id not in ids:
+        if chat_id not in self.library or self.library.conversation(chat_id).temporary:
             return
         self.leaving.emit()
-        job = self._scheduler.job_of(chat_id)
-        if job is not None:
-            self._scheduler.stop(job)
-        place = ids.index(chat_id)
+        self._stop(chat_id)
+        neighbour = self._neighbour(chat_id)
         title = self.library.delete(chat_id).title
-        ids.remove(chat_id)
-        if chat_id == self.open.chat.id and ids:
-            self._show(self.library.conversation(ids[min(place, len(ids) - 1)]))
-        elif chat_id == self.open.chat.id:
-            self._show(self.library.new())
+        if chat_id == self.open.chat.id:
+            self._show(neighbour)
         self.tell()
         self.chat_deleted.emit(chat_id, title)
+        self.trash_changed.emit()
 
     @Slot(int)
     def restore(self, chat_id: int) -> None:
@@ -95,6 +135,15 @@ class ChatListController(QObject):
         self.library.restore(chat_id)
         self.open_chat(chat_id)
         self.tell()
+        self.trash_changed.emit()
+
+    @Slot(object)
+    def forget(self, chat_ids: list[int]) -> None:
+        """Delete chats of the trash for good."""
+        for chat_id in chat_ids:
+            if chat_id not in self.library:
+                self.library.forget(chat_id)
+        self.trash_changed.emit()
 
     @Slot()
     def tell(self) -> None:
@@ -108,10 +157,29 @@ class ChatListController(QObject):
             self.library.conversation(job.chat_id).unread = True
         self.tell()
 
+    def _stop(self, chat_id: int) -> None:
+        job = self._scheduler.job_of(chat_id)
+        if job is not None:
+            self._scheduler.stop(job)
+
+    def _neighbour(self, chat_id: int) -> Conversation:
+        """What is open when that chat is gone: the next one in the list, or a new one."""
+        if chat_id != self.open.chat.id:
+            return self.open
+        ids = [record.id for record in self.library.records()]
+        place = ids.index(chat_id) if chat_id in ids else 0
+        others = [other for other in ids if other != chat_id]
+        if not others:
+            return self.library.new()
+        return self.library.conversation(others[min(place, len(others) - 1)])
+
     def _show(self, conversation: Conversation) -> None:
         left, self.open = self.open, conversation
         if left is not conversation:
             self.library.let_go(left)
+            if left.temporary and not left.blank:
+                self._stop(left.chat.id)
+                self.temporary_left.emit(left.chat.id)
         conversation.unread = False
         self.opened.emit(conversation)
         self.tell()
@@ -124,4 +192,4 @@ class ChatListController(QObject):
             activity = Activity.WAITING if waiting else Activity.ANSWERING
         elif self.library.is_unread(record.id):
             activity = Activity.UNREAD
-        return ChatLine(record.id, record.title, record.updated_at, activity)
+        return ChatLine(record.id, record.title, record.updated_at, activity, record.pinned)

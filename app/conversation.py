@@ -3,6 +3,7 @@
 Invariant: nothing is overwritten or taken out. Every change is handed to the keeper at once.
 """
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -27,8 +28,21 @@ class Keeper(Protocol):
         ...
 
 
+class Nowhere:
+    """The keeper of chats that are not to be written."""
+
+    def save_chat(self, record: ChatRecord) -> None:
+        """Do not."""
+
+    def save_message(self, record: MessageRecord) -> None:
+        """Do not."""
+
+
 class Conversation:
-    """A chat in memory. A new one is kept from its first message or its first change on."""
+    """A chat in memory. A new one is kept from its first message or its first change on.
+
+    With `Nowhere` as its keeper it is a temporary one, which is never kept.
+    """
 
     def __init__(
         self,
@@ -58,6 +72,11 @@ class Conversation:
         return message_id in self._messages
 
     @property
+    def temporary(self) -> bool:
+        """Whether it is never written to the disk."""
+        return isinstance(self._keeper, Nowhere)
+
+    @property
     def empty(self) -> bool:
         """Whether nothing was said yet."""
         return not self._messages
@@ -67,6 +86,11 @@ class Conversation:
         """Whether nothing at all would be lost with it: neither said nor written, nor named."""
         chat = self.chat
         return self.empty and not (chat.draft or chat.titled or chat.system_prompt)
+
+    @property
+    def messages(self) -> list[MessageRecord]:
+        """All messages on all branches, each after the one it follows."""
+        return [self._messages[message_id] for message_id in sorted(self._messages)]
 
     def path(self) -> list[MessageRecord]:
         """The open branch, from the first message to the last."""
@@ -88,7 +112,7 @@ class Conversation:
     def change_chat(self, **changes: object) -> None:
         """Replace fields of the chat's record and keep it."""
         self.set_up(**changes)
-        self.kept = True
+        self.kept = not self.temporary
         self._keeper.save_chat(self.chat)
 
     def set_up(self, **changes: object) -> None:
@@ -126,13 +150,29 @@ class Conversation:
 
     def select(self, message_id: int) -> None:
         """Open the branch that goes through that message."""
-        self._select(self._messages[message_id])
+        message: MessageRecord | None = self._messages[message_id]
+        while message is not None:
+            self._select(message)
+            parent = message.parent_id
+            message = None if parent is None else self._messages[parent]
 
-    def withdraw(self, message_id: int, now: float) -> None:
-        """Mark a message, and with it what follows it, as deleted."""
-        message = self._messages.pop(message_id)
-        self._children[message.parent_id].remove(message_id)
-        self._keeper.save_message(replace(message, deleted_at=now))
+    def delete(self, message_id: int, now: float) -> list[MessageRecord]:
+        """Mark a message and all that follows it, on any branch, as deleted; for `restore`."""
+        self._children[self._messages[message_id].parent_id].remove(message_id)
+        deleted: list[MessageRecord] = []
+        pending = [message_id]
+        while pending:
+            message = self._messages.pop(pending.pop())
+            pending += self._children.pop(message.id, [])
+            self._keeper.save_message(replace(message, deleted_at=now))
+            deleted.append(message)
+        return deleted
+
+    def restore(self, deleted: Iterable[MessageRecord]) -> None:
+        """Bring back what was deleted, where it was."""
+        for message in deleted:
+            self._insert(message)
+            self._keeper.save_message(message)
 
     def dialog(self, until: int, *, go_on: bool = False) -> tuple[Message, ...]:
         """What the model is told so that it writes the reply `until`, or answers that question.
@@ -230,13 +270,15 @@ class Conversation:
 
     def _insert(self, message: MessageRecord) -> None:
         self._messages[message.id] = message
-        self._children.setdefault(message.parent_id, []).append(message.id)
+        insort(self._children.setdefault(message.parent_id, []), message.id)
 
     def _select(self, message: MessageRecord) -> None:
         if message.parent_id is None:
-            self.change_chat(selected_id=message.id)
-        else:
-            parent = self._messages[message.parent_id]
+            if self.chat.selected_id != message.id:
+                self.change_chat(selected_id=message.id)
+            return
+        parent = self._messages[message.parent_id]
+        if parent.selected_id != message.id:
             self.update(replace(parent, selected_id=message.id))
 
 
@@ -246,9 +288,9 @@ def _as_message(record: MessageRecord) -> Message:
 
 def _facts(reply: ReplyRecord, details: str) -> ReplyFacts:
     failure = Failure(reply.error, reply.remedy, details) if reply.error else None
-    return ReplyFacts(
-        ReplyStatus(reply.status), reply.reason, failure, reply.seed, reply.statistics
-    )
+    status = ReplyStatus(reply.status)
+    edited = status is ReplyStatus.FINISHED and reply.reason is None and not reply.model
+    return ReplyFacts(status, reply.reason, failure, reply.seed, reply.statistics, edited)
 
 
 def _title(text: str) -> str:

@@ -43,9 +43,11 @@ class KeyActions(QObject):
             "zoom_out": lambda: preferences.zoom_by(-1),
             "zoom_reset": lambda: preferences.zoom_by(0),
         }
+        path = chat.conversation.path()
+        if path:
+            actions["regenerate"] = lambda: chat.regenerate(path[-1].id)
         if last is not None:
             actions |= {
-                "regenerate": lambda: chat.regenerate(last.id),
                 "continue_reply": lambda: chat.go_on(last.id),
                 "previous_version": lambda: chat.show_version(last.id, -1),
                 "next_version": lambda: chat.show_version(last.id, 1),

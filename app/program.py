@@ -16,7 +16,7 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QApplication
 
 from app import failures
-from app.chat_controller import ChatController, OpenedChat
+from app.chat_controller import ChatController, Deletion, OpenedChat
 from app.chat_library import ChatLibrary
 from app.chat_list_controller import ChatListController
 from app.engine_protocols import EngineOpener
@@ -176,7 +176,13 @@ class Smoldesk(QObject):
             bar.new_chat_requested.connect(chats.new_chat)
         sidebar.chat_chosen.connect(chats.open_chat)
         sidebar.rename_requested.connect(chats.rename)
+        sidebar.pin_requested.connect(chats.pin)
+        sidebar.duplicate_requested.connect(chats.duplicate)
+        sidebar.archive_requested.connect(lambda chat_id: chats.archive(chat_id, True))
         sidebar.delete_requested.connect(chats.delete)
+        sidebar.temporary_requested.connect(chats.new_temporary_chat)
+        chats.chat_archived.connect(self._on_chat_archived)
+        chats.temporary_left.connect(self._on_temporary_left)
         chats.chats_changed.connect(sidebar.show_chats)
         chats.chats_changed.connect(self._remember_open_chat)
         chat.chat_opened.connect(self._on_chat_opened)
@@ -197,6 +203,9 @@ class Smoldesk(QObject):
         transcript.continue_requested.connect(chat.go_on)
         transcript.edit_requested.connect(chat.edit)
         transcript.version_requested.connect(chat.show_version)
+        transcript.branch_requested.connect(chats.branch_off)
+        transcript.delete_requested.connect(chat.delete)
+        chat.messages_deleted.connect(self._on_messages_deleted)
         chat.messages_changed.connect(transcript.show_messages)
         chat.reply_grew.connect(transcript.append_reply)
         chat.reply_ended.connect(transcript.announce)
@@ -289,6 +298,24 @@ class Smoldesk(QObject):
             self.window.composer.setFocus()
 
         self.window.tell_deleted(chat_id, title, undo)
+
+    @Slot(int, str)
+    def _on_chat_archived(self, chat_id: int, title: str) -> None:
+        def undo() -> None:
+            self.chats.archive(chat_id, False)
+            self.chats.open_chat(chat_id)
+
+        self.window.tell_archived(chat_id, title, undo)
+
+    @Slot(int)
+    def _on_temporary_left(self, chat_id: int) -> None:
+        self.window.tell_temporary_left(lambda: self.chats.open_chat(chat_id))
+
+    @Slot(object)
+    def _on_messages_deleted(self, deletion: Deletion) -> None:
+        self.window.tell_messages_deleted(
+            deletion.messages[0].id, len(deletion.messages), lambda: self.chat.restore(deletion)
+        )
 
     @Slot(object)
     def _on_prompt_changed(self, look: Look | None) -> None:

@@ -25,7 +25,7 @@ from app.ui.states import Failure, ReplyStatus
 
 KEEP_DELETED = 30 * 24 * 3600.0  # seconds until what is marked as deleted is deleted for good
 
-_CHATS = f"SELECT {', '.join(CHAT_COLUMNS)} FROM chat WHERE deleted_at IS NULL"
+_CHATS = f"SELECT {', '.join(CHAT_COLUMNS)} FROM chat WHERE deleted_at IS "
 _MESSAGES = (
     f"SELECT {', '.join(f'm.{n}' for n in MESSAGE_COLUMNS)}, "
     f"{', '.join(f'r.{n}' for n in REPLY_COLUMNS)} "
@@ -62,14 +62,19 @@ class ChatStore:
         """What the user should know about the opening of the file."""
         return self._database.problem
 
-    def chats(self) -> list[ChatRecord]:
-        """All chats but deleted ones, the most recently updated first."""
+    def chats(self, *, deleted: bool = False) -> list[ChatRecord]:
+        """All chats but deleted ones, or these; the most recently updated first."""
         unwritten, forgotten = self._writer.unwritten()  # first: what is written now is read then
-        chats = {row[0]: read_chat(row) for row in self._read(_CHATS)}
+        query = _CHATS + ("NOT NULL" if deleted else "NULL")
+        chats = {row[0]: read_chat(row) for row in self._read(query)}
         for (_, number), change in unwritten.items():
             if isinstance(change, ChatRecord):
                 chats[number] = change
-        shown = (c for c in chats.values() if c.deleted_at is None and c.id not in forgotten)
+        shown = (
+            chat
+            for chat in chats.values()
+            if (chat.deleted_at is not None) is deleted and chat.id not in forgotten
+        )
         return sorted(shown, key=lambda chat: (chat.updated_at, chat.id), reverse=True)
 
     def messages(self, chat_id: int) -> list[MessageRecord]:

@@ -19,7 +19,9 @@ from app.ui.states import Failure
 APPLICATION_ID = int.from_bytes(b"SMDk", "big")
 PATIENCE = 1.0  # seconds to wait for another program that holds the file
 
-MIGRATIONS = tuple(Path(__file__).with_name(name) for name in ("schema.sql", "schema_2.sql"))
+MIGRATIONS = tuple(
+    Path(__file__).with_name(name) for name in ("schema.sql", "schema_2.sql", "schema_3.sql")
+)
 """Scripts; number n leads from version n to n + 1, in one transaction."""
 
 _MAGIC = b"SQLite format 3\0"

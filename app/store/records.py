@@ -38,6 +38,8 @@ class ChatRecord:
     draft: str = ""
     system_prompt: str | None = None
     options: SamplingOptions = _USUAL
+    pinned: bool = False
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class ReplyRecord:
     device: str = ""
     precision: str = ""
     statistics: Statistics | None = None
+    model_digest: str = ""  # sha256 of the model's file
 
     def __post_init__(self) -> None:
         if self.status not in _STATUSES:
@@ -88,7 +91,7 @@ class MessageRecord:
 
 CHAT_COLUMNS = (
     *("id", "title", "titled", "created_at", "updated_at", "deleted_at", "selected_id"),
-    *("draft", "system_prompt", "options"),
+    *("draft", "system_prompt", "options", "pinned", "archived"),
 )
 MESSAGE_COLUMNS = (
     *("id", "chat_id", "parent_id", "role", "content", "created_at", "deleted_at", "selected_id"),
@@ -96,7 +99,7 @@ MESSAGE_COLUMNS = (
 REPLY_COLUMNS = (
     *("message_id", "status", "reason", "error", "remedy", "token_ids", "options", "seed"),
     *("model", "device", "precision", "prompt_tokens", "reused_tokens", "new_tokens"),
-    *("time_to_first_token", "tokens_per_second", "left_out_messages"),
+    *("time_to_first_token", "tokens_per_second", "left_out_messages", "model_digest"),
 )
 
 
@@ -106,7 +109,7 @@ def chat_row(chat: ChatRecord) -> Row:
     return (
         *(chat.id, storable(chat.title), int(chat.titled), chat.created_at, chat.updated_at),
         *(chat.deleted_at, chat.selected_id, storable(chat.draft), prompt),
-        json.dumps(asdict(chat.options)),
+        *(json.dumps(asdict(chat.options)), int(chat.pinned), int(chat.archived)),
     )
 
 
@@ -127,6 +130,7 @@ def reply_row(message_id: int, reply: ReplyRecord) -> Row:
         json.dumps([[first, asdict(options)] for first, options in reply.options]),
         *(reply.seed, storable(reply.model), storable(reply.device), storable(reply.precision)),
         *((*(None,) * 5, 0) if cost is None else _statistics_row(cost)),
+        storable(reply.model_digest),
     )
 
 
@@ -144,6 +148,8 @@ def read_chat(row: Row) -> ChatRecord:
         draft=_text(row[7]),
         system_prompt=None if row[8] is None else _text(row[8]),
         options=options,
+        pinned=bool(row[10]),
+        archived=bool(row[11]),
     )
 
 
@@ -178,6 +184,7 @@ def _read_reply(row: Row) -> ReplyRecord:
         device=_text(row[9]),
         precision=_text(row[10]),
         statistics=_read_statistics(row[11:17]),
+        model_digest=_text(row[17]),
     )
 
 

@@ -26,12 +26,14 @@ from app.ui.status_line import StatusLine
 from app.ui.theme import COLUMN_WIDTH, SCROLL_BAR, UNIT, Colours
 from app.ui.transcript.transcript import Transcript
 from app.ui.window_page import WindowPage
+from app.ui.wording import whole
 
 # Kinds of notices.
 _NO_MODEL = "no model"
 _REFUSED = "refused"
 _TOO_EARLY = "too early"
 _DELETED = "deleted"
+_TEMPORARY = "temporary"
 _NOT_KEPT = "not kept"
 _SETTINGS = "settings"
 
@@ -186,6 +188,24 @@ class MainWindow(QMainWindow):
         name = title or self.tr("New chat")
         words = self.tr("“%1” was deleted.").replace("%1", name)
         self.notice.tell(words, self.tr("Undo"), undo, kind=f"{_DELETED} {chat_id}")
+
+    def tell_archived(self, chat_id: int, title: str, undo: Callable[[], None]) -> None:
+        """Say that a chat was put out of the way, and offer to put it back."""
+        name = title or self.tr("New chat")
+        words = self.tr("“%1” is in the archive now.").replace("%1", name)
+        self.notice.tell(words, self.tr("Undo"), undo, kind=f"{_DELETED} {chat_id}")
+
+    def tell_temporary_left(self, undo: Callable[[], None]) -> None:
+        """Say that a temporary chat was closed, and offer to open it again."""
+        words = self.tr("The temporary chat was closed. When the program ends, it is gone.")
+        self.notice.tell(words, self.tr("Open it again"), undo, kind=_TEMPORARY)
+
+    def tell_messages_deleted(self, first: int, count: int, undo: Callable[[], None]) -> None:
+        """Say that messages were deleted, and offer to bring them back."""
+        words = self.tr("The message was deleted.")
+        if count > 1:
+            words = self.tr("%1 messages were deleted.").replace("%1", whole(count))
+        self.notice.tell(words, self.tr("Undo"), undo, kind=f"{_DELETED} {first}")
 
     @Slot()
     def forget_no_model(self) -> None:

@@ -72,6 +72,7 @@ class ChatLine:
     title: str
     updated_at: float  # seconds since 1970
     activity: Activity = Activity.QUIET
+    pinned: bool = False
 
 
 class ReplyStatus(Enum):
@@ -93,6 +94,7 @@ class ReplyFacts:
     failure: Failure | None = None
     seed: int | None = None
     statistics: Statistics | None = None
+    edited: bool = False  # the user wrote it
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ def end_of_reply(reply: ReplyFacts) -> str:
     """Why a reply ended, in one short sentence; nothing while it runs or where it failed."""
     if reply.status is ReplyStatus.INTERRUPTED:
         return _tr("Interrupted: the program ended before the reply did")
+    if reply.edited:
+        return _tr("Edited by you")
     if reply.reason is None:
         return ""
     what = reply.failure.what if reply.failure else _tr("an error")

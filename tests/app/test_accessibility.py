@@ -1,5 +1,6 @@
 """The window as a screen reader and the Tab key meet it: names, roles, order, visible focus."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -210,11 +211,12 @@ def test_one_of_several_is_told_as_such(full):
 
 
 def test_the_rows_of_the_list_say_what_goes_on_in_a_chat(full):
+    now = time.time()
     lines = [
-        ChatLine(-1, "one", 0.0),
-        ChatLine(-2, "two", 0.0, Activity.WAITING),
-        ChatLine(-3, "three", 0.0, Activity.ANSWERING),
-        ChatLine(-4, "", 0.0, Activity.UNREAD),
+        ChatLine(101, "one", now),
+        ChatLine(102, "two", now, Activity.WAITING),
+        ChatLine(103, "three", now, Activity.ANSWERING),
+        ChatLine(104, "", now, Activity.UNREAD),
     ]
     full.window.sidebar.show_chats(lines)
     chats = QAccessible.queryAccessibleInterface(full.window.sidebar.list)
@@ -289,7 +291,8 @@ def test_tab_goes_through_the_window_as_one_reads_it(full):
         "panel",
     ]
     sidebar = window.sidebar
-    assert reached[:4] == [sidebar.new_chat, sidebar.list, sidebar.settings, sidebar.help]
+    chats = [sidebar.new_chat, sidebar.more, sidebar.list]
+    assert reached[:5] == [*chats, sidebar.settings, sidebar.help]
     composer = [w for w in reached if part_of(window, w) == "composer"]
     assert composer == [window.composer.text, window.composer.button, window.composer.editing.leave]
     panel = [w for w in reached if part_of(window, w) == "panel"]
@@ -325,7 +328,7 @@ def test_messages_come_in_their_order_and_into_sight_whenever_they_were_made(ful
     transcript = full.window.transcript
     full.window.composer.text.setFocus()
     order = []
-    for _ in range(60):
+    for _ in range(80):
         QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Backtab)
         focus = QApplication.focusWidget()
         view = focus

@@ -4,6 +4,7 @@ What must hold is worked out by a second, much simpler implementation: `Model`.
 """
 
 import gc
+import itertools
 import sqlite3
 import time
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from app.program import Smoldesk, Start
 from app.ui.states import ChatState
 from engine.errors import EngineError
 
+CLOCK = itertools.count()
 TEXTS = st.text(alphabet="abc *`<&漢👋\n", min_size=1, max_size=12).filter(str.strip)
 PROMPTS = st.sampled_from([None, "", "You are brief."])
 
@@ -40,6 +42,18 @@ class Node:
     children: list["Node"] = field(default_factory=list)
     selected: "Node | None" = None
 
+    @property
+    def shown(self) -> "Node | None":
+        chosen = self.selected if self.selected in self.children else None
+        return chosen or (self.children[-1] if self.children else None)
+
+    def copy(self, parent: "Node | None") -> "Node":
+        copy = Node(self.role, self.text, parent)
+        copy.children = [child.copy(copy) for child in self.children]
+        if self.selected in self.children:
+            copy.selected = copy.children[self.children.index(self.selected)]
+        return copy
+
 
 @dataclass(eq=False)
 class Chat:
@@ -49,13 +63,32 @@ class Chat:
     temperature: float = 0.7
     draft: str = ""
     named: bool = False
+    pinned: bool = False
+    used: int = field(default_factory=CLOCK.__next__)  # when, the later the higher
+    temporary: bool = False
+
+    @property
+    def blank(self) -> bool:
+        return not (self.root.children or self.draft or self.system or self.named)
 
     def path(self) -> list[Node]:
-        path, node = [], self.root.selected
+        path, node = [], self.root.shown
         while node is not None:
             path.append(node)
-            node = node.selected
+            node = node.shown
         return path
+
+    def copy(self, last: Node | None = None) -> "Chat":
+        """All of it, or of the open branch what leads up to that message."""
+        copy = Chat(Node("root", ""), self.title, self.system, self.temperature, "", self.named)
+        if last is None:
+            copy.root = self.root.copy(None)
+            return copy
+        place = copy.root
+        path = self.path()
+        for node in path[: path.index(last) + 1]:
+            place = copy.add(place, node.role, node.text)
+        return copy
 
     def add(self, parent: Node, role: str, text: str) -> Node:
         node = Node(role, text, parent)
@@ -67,11 +100,15 @@ class Chat:
         """What the engine is told so that it writes `reply`, a node of the path."""
         told = [] if self.system is None else [("system", self.system)]
         path = self.path()
-        path = path[: path.index(reply)]
-        for question, answer in zip(path[::2], path[1::2], strict=False):
-            if answer.text:
-                told += [("user", question.text), ("assistant", answer.text)]
-        return [*told, ("user", path[-1].text)]
+        question = None
+        for node in path[: path.index(reply)]:
+            if node.role == "user":
+                question = node
+            elif node.text:
+                told += [("user", question.text)] if question else []
+                told.append(("assistant", node.text))
+                question = None
+        return [*told, ("user", question.text)] if question else told
 
 
 def machine(qt_app, folder):
@@ -83,6 +120,7 @@ def machine(qt_app, folder):
             self.chats: list[Chat] = []  # newest first, as listed
             self.open = Chat()
             self.deleted = None
+            self.removed = None  # of a chat: what undo brings back
             self.told = None
             self.start()
 
@@ -130,9 +168,16 @@ def machine(qt_app, folder):
             self.bring_up()
 
         def bring_up(self):
-            if self.open in self.chats:
-                self.chats.remove(self.open)
-            self.chats.insert(0, self.open)
+            self.open.used = next(CLOCK)
+            self.list_open()
+
+        def list_open(self):
+            if not self.open.temporary and self.open not in self.chats:
+                self.chats.append(self.open)
+            self.put_in_order()
+
+        def put_in_order(self):
+            self.chats.sort(key=lambda chat: (chat.pinned, chat.used), reverse=True)
 
         def name(self, text: str) -> None:
             if not self.open.title:
@@ -156,11 +201,14 @@ def machine(qt_app, folder):
             self.name(text)
             self.send(text)
 
-        @precondition(lambda self: len(self.open.path()) > 1)
+        def places(self, role: str) -> list[int]:
+            return [place for place, node in enumerate(self.open.path()) if node.role == role]
+
+        @precondition(lambda self: self.places("assistant"))
         @rule(data=st.data(), fails=st.booleans())
         def regenerate(self, data, fails):
             path = self.open.path()
-            place = data.draw(st.sampled_from(range(1, len(path), 2)))
+            place = data.draw(st.sampled_from(self.places("assistant")))
             message_id = self.views()[place].id
             old = path[place]
             if not old.text and not old.children:
@@ -169,7 +217,20 @@ def machine(qt_app, folder):
             self.smoldesk.chat.regenerate(message_id)
             self.settle()
 
-        @precondition(lambda self: self.open.path() and self.open.path()[-1].text)
+        @precondition(lambda self: self.places("user"))
+        @rule(data=st.data(), fails=st.booleans())
+        def reply_once_more(self, data, fails):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(self.places("user")))
+            self.reply(path[place], fails)
+            self.smoldesk.chat.regenerate(self.views()[place].id)
+            self.settle()
+
+        def may_go_on(self) -> bool:
+            last = self.open.path()[-1:]
+            return bool(last) and last[0].role == "assistant" and bool(last[0].text)
+
+        @precondition(may_go_on)
         @rule()
         def go_on(self):
             last = self.open.path()[-1]
@@ -181,17 +242,80 @@ def machine(qt_app, folder):
             self.smoldesk.chat.go_on(self.views()[-1].id)
             self.settle()
 
-        @precondition(lambda self: self.open.path())
+        @precondition(lambda self: self.places("user"))
         @rule(data=st.data(), text=TEXTS)
         def edit(self, data, text):
             path = self.open.path()
-            place = data.draw(st.sampled_from(range(0, len(path), 2)))
+            place = data.draw(st.sampled_from(self.places("user")))
             self.smoldesk.chat.edit(self.views()[place].id)
             assert self.smoldesk.window.composer.text.toPlainText() == path[place].text
             self.reply(self.open.add(path[place].parent, "user", text), False)
             draft = self.open.draft
             self.send(text)
             self.open.draft = draft
+
+        @precondition(lambda self: self.places("assistant"))
+        @rule(data=st.data(), text=TEXTS)
+        def edit_reply(self, data, text):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(self.places("assistant")))
+            self.smoldesk.chat.edit(self.views()[place].id)
+            self.open.add(path[place].parent, "assistant", text)
+            self.bring_up()
+            draft = self.open.draft
+            self.send(text)
+            self.open.draft = draft
+
+        @precondition(lambda self: self.open.path())
+        @rule(data=st.data())
+        def delete_message(self, data):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(range(len(path))))
+            node = path[place]
+            siblings = node.parent.children
+            self.removed = (self.open, node, siblings.index(node))
+            siblings.remove(node)
+            deletions = []
+            self.smoldesk.chat.messages_deleted.connect(deletions.append)
+            self.smoldesk.chat.delete(self.views()[place].id)
+            self.smoldesk.chat.messages_deleted.disconnect(deletions.append)
+            (self.deletion,) = deletions
+
+        @precondition(lambda self: self.removed and self.removed[0] is self.open)
+        @rule()
+        def undo_message(self):
+            _, node, place = self.removed
+            self.removed = None
+            node.parent.children.insert(place, node)
+            while node.parent is not None:
+                node.parent.selected = node
+                node = node.parent
+            self.smoldesk.chat.restore(self.deletion)
+
+        @precondition(lambda self: self.open in self.chats)
+        @rule()
+        def duplicate(self):
+            copy = self.open.copy()
+            self.leave()
+            self.smoldesk.chats.duplicate(self.smoldesk.chat.conversation.chat.id)
+            self.open = copy
+            self.bring_up()
+
+        @precondition(lambda self: self.open.path() and not self.open.temporary)
+        @rule(data=st.data())
+        def branch_off(self, data):
+            path = self.open.path()
+            place = data.draw(st.sampled_from(range(len(path))))
+            self.open = self.open.copy(path[place])
+            self.smoldesk.chats.branch_off(self.views()[place].id)
+            self.bring_up()
+
+        @precondition(lambda self: self.open in self.chats)
+        @rule()
+        def pin(self):
+            self.open.pinned = not self.open.pinned
+            self.smoldesk.chats.pin(self.smoldesk.chat.conversation.chat.id, self.open.pinned)
+            self.put_in_order()
 
         @precondition(lambda self: self.open.path())
         @rule(data=st.data(), step=st.sampled_from([-1, 1]))
@@ -206,15 +330,21 @@ def machine(qt_app, folder):
 
         @rule()
         def new_chat(self):
-            if self.open.path() or self.open.draft or self.open.system or self.open.named:
+            if not self.open.blank or self.open.temporary:
+                self.leave()
                 self.open = Chat()
             self.smoldesk.chats.new_chat()
 
+        @rule()
+        def new_temporary_chat(self):
+            if not self.open.blank or not self.open.temporary:
+                self.leave()
+                self.open = Chat(temporary=True)
+            self.smoldesk.chats.new_temporary_chat()
+
         def leave(self):
-            chat = self.open
-            blank = not (chat.path() or chat.draft or chat.system or chat.named)
-            if blank and chat in self.chats:
-                self.chats.remove(chat)
+            if self.open.blank and self.open in self.chats:
+                self.chats.remove(self.open)
 
         @precondition(lambda self: self.chats)
         @rule(data=st.data())
@@ -244,8 +374,7 @@ def machine(qt_app, folder):
             self.open, chat_id = self.deleted
             self.deleted = None
             self.smoldesk.chats.restore(chat_id)
-            ids = [record.id for record in self.smoldesk.chats.library.records()]
-            self.chats.insert(ids.index(chat_id), self.open)
+            self.list_open()
 
         @precondition(lambda self: self.open in self.chats)
         @rule(title=TEXTS)
@@ -262,8 +391,8 @@ def machine(qt_app, folder):
         @rule(prompt=PROMPTS)
         def set_system_prompt(self, prompt):
             self.open.system = prompt
-            if prompt and self.open not in self.chats:
-                self.chats.insert(0, self.open)
+            if prompt:
+                self.list_open()
             self.smoldesk.chat.change_system_prompt(prompt)
 
         @precondition(lambda self: self.open in self.chats)
@@ -275,7 +404,7 @@ def machine(qt_app, folder):
         @rule()
         def restart(self):
             self.finish()
-            self.deleted = None
+            self.deleted = self.removed = None
             if self.open not in self.chats:
                 self.open = Chat()
             self.start()
@@ -293,7 +422,8 @@ def machine(qt_app, folder):
                     len(siblings),
                 )
             sidebar = self.smoldesk.window.sidebar.list.model()
-            titles = [sidebar.index(row, 0).data() for row in range(sidebar.rowCount())]
+            rows = [sidebar.index(row, 0) for row in range(sidebar.rowCount())]
+            titles = [row.data() for row in rows if row.flags()]  # without headings
             assert [title or "" for title in titles] == [
                 chat.title or "New chat" for chat in self.chats
             ]
@@ -319,7 +449,7 @@ def machine(qt_app, folder):
             try:
                 listed = found.execute(
                     "SELECT id, title, draft, system_prompt FROM chat WHERE deleted_at IS NULL"
-                    " ORDER BY updated_at DESC, id DESC"
+                    " ORDER BY pinned DESC, updated_at DESC, id DESC"
                 ).fetchall()
                 assert [row[1] for row in listed] == [chat.title for chat in self.chats]
                 for (chat_id, _, draft, system), chat in zip(listed, self.chats, strict=True):

@@ -48,8 +48,9 @@ REPLY = ReplyRecord(
     device="cpu",
     precision="bf16",
     statistics=Statistics(12, 3, 4, 0.25, 340.5, 6),
+    model_digest="ab12",
 )
-CHAT = ChatRecord(1, "Tea", True, 1.5, 2.5, None, 2, "a draft", "Be brief.", OPTIONS)
+CHAT = ChatRecord(1, "Tea", True, 1.5, 2.5, None, 2, "a draft", "Be brief.", OPTIONS, True, True)
 QUESTION = MessageRecord(2, 1, None, "user", "Why?\0\n😀", 3.5, None, 3)
 ANSWER = MessageRecord(3, 1, 2, "assistant", "Because.", 4.5, None, None, REPLY)
 

@@ -3,6 +3,7 @@
 # ruff: noqa: N802 - the names of what is overridden are Qt's
 
 from collections import Counter
+from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
@@ -27,6 +28,7 @@ from PySide6.QtWidgets import (
 
 from app.ui.sidebar.chat_model import LINE_ROLE, ChatModel
 from app.ui.sidebar.chat_row import BEATS, ChatRow
+from app.ui.sidebar.groups import Row, grouped
 from app.ui.states import Activity, ChatLine
 from app.ui.theme import LIGHT, UNIT, Colours
 
@@ -43,6 +45,10 @@ class ChatList(QListView):
     chat_chosen = Signal(int)
     chat_entered = Signal(int)  # by click or Enter: now one wants to write there
     rename_requested = Signal(int, str)
+    pin_requested = Signal(int, bool)
+    duplicate_requested = Signal(int)
+    export_requested = Signal(int)
+    archive_requested = Signal(int)
     delete_requested = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -73,11 +79,11 @@ class ChatList(QListView):
         self.clicked.connect(self._enter)
 
     def show_chats(self, lines: list[ChatLine]) -> None:
-        """Show exactly these, in this order."""
+        """Show exactly these, in this order, under headings."""
         before = {self.chats.line(row).id: row for row in self._rows_in_view()}
         place = self.verticalScrollBar().value()
         self._quiet = True
-        self.chats.show(lines)
+        self.chats.show(grouped(lines))
         self._quiet = False
         if place > 0:
             self._stay(before, place)
@@ -145,7 +151,7 @@ class ChatList(QListView):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Only the left button chooses, and not where the menu's button is."""
         place = event.position().toPoint()
-        index = self.indexAt(place)
+        index = self._chat_at(place)
         if event.button() != Qt.MouseButton.LeftButton:
             event.accept()  # a menu follows: the chat stays closed
         elif index.isValid() and self.row.menu_rect(self.visualRect(index)).contains(place):
@@ -161,7 +167,7 @@ class ChatList(QListView):
             place = self.row.menu_rect(self.visualRect(index)).bottomLeft()
         else:
             place = event.pos()
-            index = self.indexAt(place)
+            index = self._chat_at(place)
         if index.isValid():
             self._open_menu(index, place)
 
@@ -212,19 +218,39 @@ class ChatList(QListView):
         self.chat_entered.emit(chat_id)
 
     def _open_menu(self, index: QModelIndex, place: QPoint) -> None:
-        chat_id = index.data(LINE_ROLE).id
+        line: Row = index.data(LINE_ROLE)
+        if not isinstance(line, ChatLine):
+            return
+        chat_id, pinned = line.id, line.pinned
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setMinimumWidth(28 * self.fontMetrics().averageCharWidth())
-        rename = menu.addAction(self.tr("Rename") + "\tF2")
-        rename.triggered.connect(lambda: self._rename_chat(chat_id))
-        delete = menu.addAction(self.tr("Delete") + "\t" + self.tr("Del"))
-        delete.triggered.connect(lambda: self.delete_requested.emit(chat_id))
+        actions: tuple[tuple[str, Callable[[], object]], ...] = (
+            (self.tr("Rename") + "\tF2", lambda: self._rename_chat(chat_id)),
+            (
+                self.tr("Unpin") if pinned else self.tr("Pin"),
+                lambda: self.pin_requested.emit(chat_id, not pinned),
+            ),
+            (self.tr("Duplicate"), lambda: self.duplicate_requested.emit(chat_id)),
+            (self.tr("Export…"), lambda: self.export_requested.emit(chat_id)),
+            (self.tr("Archive"), lambda: self.archive_requested.emit(chat_id)),
+            (
+                self.tr("Delete") + "\t" + self.tr("Del"),
+                lambda: self.delete_requested.emit(chat_id),
+            ),
+        )
+        for words, action in actions:
+            menu.addAction(words).triggered.connect(action)
         menu.aboutToHide.connect(self._on_menu_closed)
         self.menu = menu
         self.row.menu_chat = chat_id
         self.viewport().update()
         menu.popup(self.viewport().mapToGlobal(place))
+
+    def _chat_at(self, place: QPoint) -> QModelIndex:
+        """The chat there, which a heading is not."""
+        index = self.indexAt(place)
+        return index if index.flags() else QModelIndex()
 
     def rename_open(self) -> None:
         """Let the user type another name for the chat that is open."""

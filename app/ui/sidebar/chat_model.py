@@ -6,6 +6,7 @@ from html import escape
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
+from app.ui.sidebar.groups import Heading, Row
 from app.ui.states import Activity, ChatLine
 
 LONGEST_TITLE = 200  # characters
@@ -14,15 +15,15 @@ _NOWHERE = QModelIndex()
 
 
 class ChatModel(QAbstractListModel):
-    """One row for each chat, in the order it was given."""
+    """One row for each chat and each heading, in the order they were given."""
 
     renamed = Signal(int, str)  # asked for, by the view's editor
 
     def __init__(self, parent: object = None) -> None:
         super().__init__(parent)
-        self._lines: list[ChatLine] = []
+        self._lines: list[Row] = []
 
-    def show(self, lines: list[ChatLine]) -> None:
+    def show(self, lines: list[Row]) -> None:
         """Become these lines by removing, moving, inserting and changing rows."""
         wanted = {line.id: line for line in lines}
         self._remove_others(wanted)
@@ -43,20 +44,26 @@ class ChatModel(QAbstractListModel):
         rows = (row for row, line in enumerate(self._lines) if line.id == chat_id)
         return next(rows, None)
 
-    def line(self, row: int) -> ChatLine:
-        """The chat in that row."""
+    def line(self, row: int) -> Row:
+        """The chat or heading in that row."""
         return self._lines[row]
 
     def rows_with(self, activity: Activity) -> list[int]:
         """The rows of all chats in which that goes on."""
-        return [row for row, line in enumerate(self._lines) if line.activity is activity]
+        return [
+            row
+            for row, line in enumerate(self._lines)
+            if isinstance(line, ChatLine) and line.activity is activity
+        ]
 
     def rowCount(self, parent: QModelIndex | QPersistentModelIndex = _NOWHERE) -> int:
-        """How many chats there are."""
+        """How many chats and headings there are."""
         return 0 if parent.isValid() else len(self._lines)
 
     def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
-        """A title can be edited."""
+        """A title can be edited; nothing can be done with a heading."""
+        if index.isValid() and isinstance(self._lines[index.row()], Heading):
+            return Qt.ItemFlag.NoItemFlags
         return super().flags(index) | Qt.ItemFlag.ItemIsEditable
 
     def data(self, index: QModelIndex | QPersistentModelIndex, role: int = 0) -> object:
@@ -64,6 +71,8 @@ class ChatModel(QAbstractListModel):
         if not index.isValid() or index.row() >= len(self._lines):
             return None
         line = self._lines[index.row()]
+        if isinstance(line, Heading):
+            return {Qt.ItemDataRole.DisplayRole: line.title, LINE_ROLE: line}.get(role)
         title = shown_title(line.title) or self.tr("New chat")
         if role == Qt.ItemDataRole.DisplayRole:
             return title
@@ -95,7 +104,7 @@ class ChatModel(QAbstractListModel):
             Activity.UNREAD: self.tr("a new reply"),
         }[activity]
 
-    def _remove_others(self, wanted: dict[int, ChatLine]) -> None:
+    def _remove_others(self, wanted: dict[int, Row]) -> None:
         last = len(self._lines) - 1
         while last >= 0:
             first = last
@@ -119,7 +128,7 @@ class ChatModel(QAbstractListModel):
         self.changePersistentIndexList(persistent, [self.index(rows[chat_id]) for chat_id in kept])
         self.layoutChanged.emit()
 
-    def _insert_missing(self, lines: list[ChatLine]) -> None:
+    def _insert_missing(self, lines: list[Row]) -> None:
         present = {line.id for line in self._lines}
         first = 0
         while first < len(lines):
@@ -132,7 +141,7 @@ class ChatModel(QAbstractListModel):
                 self.endInsertRows()
             first = last + 1
 
-    def _change(self, row: int, line: ChatLine) -> None:
+    def _change(self, row: int, line: Row) -> None:
         if self._lines[row] != line:
             self._lines[row] = line
             self.dataChanged.emit(self.index(row), self.index(row))

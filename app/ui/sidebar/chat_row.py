@@ -14,8 +14,9 @@ from PySide6.QtWidgets import (
 
 from app.ui.icons import icon
 from app.ui.sidebar.chat_model import LINE_ROLE, LONGEST_TITLE
+from app.ui.sidebar.groups import Heading
 from app.ui.states import Activity, ChatLine
-from app.ui.theme import LIGHT, UNIT, Colours
+from app.ui.theme import LIGHT, UNIT, Colours, scaled_font
 
 BEATS = 3  # of the three dots, one after the other
 
@@ -46,7 +47,10 @@ class ChatRow(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
         """Draw the row."""
-        line: ChatLine = index.data(LINE_ROLE)
+        line: ChatLine | Heading = index.data(LINE_ROLE)
+        if isinstance(line, Heading):
+            self._draw_heading(painter, option, line.title)
+            return
         state = option.state
         chosen = bool(state & QStyle.StateFlag.State_Selected)
         under_mouse = bool(state & QStyle.StateFlag.State_MouseOver)
@@ -71,6 +75,17 @@ class ChatRow(QStyledItemDelegate):
         text = QRect(ground.left() + 3 * UNIT, ground.top(), 0, ground.height())
         text.setRight(right)
         self._draw_title(painter, option.font, text, index, chosen=chosen)
+        painter.restore()
+
+    def _draw_heading(self, painter: QPainter, option: QStyleOptionViewItem, title: str) -> None:
+        painter.save()
+        font = scaled_font(option.font, 0.85)
+        font.setWeight(QFont.Weight.DemiBold)
+        painter.setFont(font)
+        painter.setPen(QColor(self._colours.muted))
+        place = option.rect.adjusted(3 * UNIT, 0, -3 * UNIT, -UNIT)
+        flags = Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft
+        painter.drawText(place, flags | Qt.TextFlag.TextSingleLine, title)
         painter.restore()
 
     def _draw_ground(

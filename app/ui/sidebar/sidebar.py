@@ -33,7 +33,15 @@ class Sidebar(QFrame):
     chat_chosen = Signal(int)
     chat_entered = Signal(int)  # chosen, and now one wants to write there
     rename_requested = Signal(int, str)
+    pin_requested = Signal(int, bool)
+    duplicate_requested = Signal(int)
+    export_requested = Signal(int)
+    archive_requested = Signal(int)
     delete_requested = Signal(int)
+    temporary_requested = Signal()
+    import_requested = Signal()
+    export_all_requested = Signal()
+    stored_requested = Signal()  # archived and deleted chats, and backups
     settings_requested = Signal()
     keys_requested = Signal()
     about_requested = Signal()
@@ -44,10 +52,19 @@ class Sidebar(QFrame):
         self.new_chat = QPushButton(self.tr("New chat"), objectName="newChat")
         self.new_chat.setToolTip(with_key(self.tr("New chat"), "new_chat"))
         self.new_chat.clicked.connect(self.new_chat_requested)
+        self.more = QToolButton(objectName="dotsButton")
+        self.more.setToolTip(self.tr("More about chats"))
+        self.more.setAccessibleName(self.tr("More about chats"))
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.more.setMenu(self._chats_menu())
         self.list = ChatList()
         self.list.chat_chosen.connect(self.chat_chosen)
         self.list.chat_entered.connect(self.chat_entered)
         self.list.rename_requested.connect(self.rename_requested)
+        self.list.pin_requested.connect(self.pin_requested)
+        self.list.duplicate_requested.connect(self.duplicate_requested)
+        self.list.export_requested.connect(self.export_requested)
+        self.list.archive_requested.connect(self.archive_requested)
         self.list.delete_requested.connect(self.delete_requested)
         self.settings = QToolButton()
         self.settings.setText(f" {self.tr('Settings')}")  # Qt leaves too little beside the icon
@@ -61,7 +78,7 @@ class Sidebar(QFrame):
         self.help.setAccessibleName(self.tr("Help"))
         self.help.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.help.setMenu(self._help_menu())
-        for button in (self.settings, self.help):
+        for button in (self.more, self.settings, self.help):
             button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._arrange()
         self._rescale()
@@ -83,6 +100,7 @@ class Sidebar(QFrame):
     def recolour(self, colours: Colours) -> None:
         """Draw the icons anew in the theme's colours."""
         self.new_chat.setIcon(icon("new-chat", colours.text))
+        self.more.setIcon(icon("more", colours.text))
         self.settings.setIcon(icon("settings", colours.muted))
         self.help.setIcon(icon("help", colours.muted))
         self.list.recolour(colours)
@@ -97,8 +115,20 @@ class Sidebar(QFrame):
         metrics = QFontMetrics(self.font())
         room = _CHARACTERS * metrics.averageCharWidth()
         self.setFixedWidth(min(max(_WIDTH, room), _GREATEST_WIDTH))
-        for button in (self.new_chat, self.settings, self.help):
+        for button in (self.new_chat, self.more, self.settings, self.help):
             button.setIconSize(icon_size(self.font()))
+
+    def _chats_menu(self) -> QMenu:
+        menu = QMenu(self)
+        menu.setMinimumWidth(50 * UNIT)
+        for words, signal in (
+            (self.tr("New temporary chat"), self.temporary_requested),
+            (self.tr("Import chats…"), self.import_requested),
+            (self.tr("Export all chats…"), self.export_all_requested),
+            (self.tr("Archive, trash and backups…"), self.stored_requested),
+        ):
+            menu.addAction(words).triggered.connect(lambda _=False, signal=signal: signal.emit())
+        return menu
 
     def _help_menu(self) -> QMenu:
         menu = QMenu(self)
@@ -117,6 +147,10 @@ class Sidebar(QFrame):
         column = QVBoxLayout(self)
         column.setContentsMargins(2 * UNIT, 2 * UNIT, 2 * UNIT, 2 * UNIT)
         column.setSpacing(2 * UNIT)
-        column.addWidget(self.new_chat)
+        head = QHBoxLayout()
+        head.setSpacing(UNIT)
+        head.addWidget(self.new_chat, 1)
+        head.addWidget(self.more)
+        column.addLayout(head)
         column.addWidget(self.list, 1)
         column.addLayout(foot)

@@ -16,7 +16,7 @@ Icons = dict[str, QIcon]
 _LEAST_CHARACTERS = 24  # beside the buttons; with less room the words go below
 _TOP = Qt.AlignmentFlag.AlignTop
 
-ICON_NAMES = ("left", "right", "regenerate", "edit", "copy", "continue", "expand")
+ICON_NAMES = ("left", "right", "regenerate", "edit", "copy", "continue", "expand", "more")
 
 
 class MessageActions(QWidget):
@@ -126,7 +126,8 @@ class MessageActions(QWidget):
         directions = QBoxLayout.Direction
         self._both.setDirection(directions.TopToBottom if below else directions.LeftToRight)
         self._both.setAlignment(self._row, Qt.AlignmentFlag.AlignLeft if below else _TOP)
-        return self._both.heightForWidth(width)
+        height = self._both.heightForWidth(width)
+        return height if height >= 0 else self._both.sizeHint().height()  # there are no words
 
     def _button(self, tip: str) -> QToolButton:
         button = QToolButton()

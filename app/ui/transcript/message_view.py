@@ -4,7 +4,7 @@
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QMenu, QWidget
 
 from app.ui.controls.text_view import TextView
 from app.ui.states import ReplyStatus, ShownMessage
@@ -29,6 +29,9 @@ class MessageView(QWidget):
     regenerate_requested = Signal(int)
     continue_requested = Signal(int)
     edit_requested = Signal(int)
+    question_edit_requested = Signal(int)  # by a reply that failed
+    branch_requested = Signal(int)
+    delete_requested = Signal(int)
     version_requested = Signal(int, int)
 
     text: TextView
@@ -39,6 +42,7 @@ class MessageView(QWidget):
         super().__init__(parent)
         self.message = message
         self.memory_line: MemoryLine | None = None
+        self.menu: QMenu | None = None  # the last one that was opened
 
     @property
     def in_use(self) -> bool:
@@ -99,11 +103,25 @@ class MessageView(QWidget):
             self.resized.emit()
 
     def _set_up(self) -> None:
+        self.more = self.actions.add("more", self.tr("More for this message"), self._open_menu)
         self.text.dragged.connect(lambda place: self.dragged.emit(self.text, place))
         self.actions.step_requested.connect(
             lambda step: self.version_requested.emit(self.message.id, step)
         )
         self.rescale()
+
+    def _open_menu(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._fill_menu(menu)
+        self.menu = menu
+        menu.popup(self.more.mapToGlobal(self.more.rect().bottomLeft()))
+
+    def _fill_menu(self, menu: QMenu) -> None:
+        branch = menu.addAction(self.tr("New chat from here"))
+        branch.triggered.connect(lambda: self.branch_requested.emit(self.message.id))
+        delete = menu.addAction(self.tr("Delete, with what follows"))
+        delete.triggered.connect(lambda: self.delete_requested.emit(self.message.id))
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.message.text)
@@ -158,6 +176,11 @@ class QuestionView(MessageView):
         self.actions.setGeometry(0, top + bubble.height() + UNIT, width, row)
         return top + bubble.height() + UNIT + row
 
+    def _fill_menu(self, menu: QMenu) -> None:
+        again = menu.addAction(self.tr("Write a reply to this"))
+        again.triggered.connect(lambda: self.regenerate_requested.emit(self.message.id))
+        super()._fill_menu(menu)
+
     def _unfold(self) -> None:
         self._unfolded = True
         self.text.setFocus()
@@ -183,7 +206,9 @@ class ReplyView(MessageView):
         self.failure.retry_requested.connect(
             lambda: self.regenerate_requested.emit(self.message.id)
         )
-        self.failure.edit_requested.connect(lambda: self.edit_requested.emit(self.message.id))
+        self.failure.edit_requested.connect(
+            lambda: self.question_edit_requested.emit(self.message.id)
+        )
         self.actions = MessageActions(at_right=False, parent=self)
         self.regenerate = self.actions.add(
             "regenerate",
@@ -212,6 +237,11 @@ class ReplyView(MessageView):
         failure = self.failure
         return [text, failure.retry, failure.edit, failure.copy, *actions]
 
+    def _fill_menu(self, menu: QMenu) -> None:
+        edit = menu.addAction(self.tr("Edit this reply"))
+        edit.triggered.connect(lambda: self.edit_requested.emit(self.message.id))
+        super()._fill_menu(menu)
+
     def append_text(self, text: str) -> None:
         """Add what the model has written."""
         self.text.append_text(text)
@@ -230,7 +260,11 @@ class ReplyView(MessageView):
         self.failure.show_failure(
             reply.failure if reply.status is ReplyStatus.FAILED else None, resend=not message.text
         )
-        goes_on = reply.status is ReplyStatus.INTERRUPTED or reply.reason in _GOES_ON_AFTER
+        goes_on = (
+            reply.status is ReplyStatus.INTERRUPTED
+            or reply.edited
+            or reply.reason in _GOES_ON_AFTER
+        )
         self.go_on.setVisible(bool(message.text) and goes_on)
         self.copy.setVisible(bool(message.text))
         self.regenerate.setVisible(bool(message.text) or reply.status is not ReplyStatus.FAILED)

@@ -40,6 +40,8 @@ class Transcript(QAbstractScrollArea):
     regenerate_requested = Signal(int)
     continue_requested = Signal(int)
     edit_requested = Signal(int)
+    branch_requested = Signal(int)
+    delete_requested = Signal(int)
     version_requested = Signal(int, int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -271,7 +273,10 @@ class Transcript(QAbstractScrollArea):
             view.dragged.connect(self._on_dragged)
             view.regenerate_requested.connect(self.regenerate_requested)
             view.continue_requested.connect(self.continue_requested)
-            view.edit_requested.connect(self._on_edit_requested)
+            view.edit_requested.connect(self.edit_requested)
+            view.question_edit_requested.connect(self._on_question_edit_requested)
+            view.branch_requested.connect(self.branch_requested)
+            view.delete_requested.connect(self.delete_requested)
             view.version_requested.connect(self.version_requested)
             self._views[message.id] = view
             self._unordered = True
@@ -290,12 +295,11 @@ class Transcript(QAbstractScrollArea):
         bar.setSingleStep(10 * UNIT)
 
     @Slot(int)
-    def _on_edit_requested(self, message_id: int) -> None:
+    def _on_question_edit_requested(self, message_id: int) -> None:
         """A reply that failed asks for its question to be edited."""
         place = self._column.place(message_id)
-        if self._messages[place].role == "assistant" and place > 0:
-            message_id = self._messages[place - 1].id
-        self.edit_requested.emit(message_id)
+        if place > 0:
+            self.edit_requested.emit(self._messages[place - 1].id)
 
     @Slot(QWidget, QPoint)
     def _on_dragged(self, text: QWidget, position: QPoint) -> None:
