@@ -42,6 +42,11 @@ class Device(Protocol):
 class Counting(Protocol):
     """The part of `engine.text.context_window.ContextWindow` that is used here, on any thread."""
 
+    @property
+    def limit(self) -> int:
+        """The longest prompt of which nothing is left out, in tokens."""
+        ...
+
     def count_tokens(self, text: str) -> int:
         """How many tokens a text is."""
         ...

@@ -327,7 +327,7 @@ class Smoldesk(QObject):
 
     @Slot(object)
     def _on_model_ready(self, info: ModelInfo) -> None:
-        self.window.status.gauge.set_limit(info.context_length)
+        self.window.status.gauge.set_limits(info.context_length, info.longest_prompt)
         self.recorder.on_model_ready(info)
         self.scheduler.on_model_ready()
         self.look.again()

@@ -126,7 +126,7 @@ class EngineWorker(QObject):
         )
         self._session = engine.session()
         self.counting_changed.emit(self._session.window)
-        self.engine_loaded.emit(_info(engine, self._session.context_length))
+        self.engine_loaded.emit(_info(engine, self._session))
 
     def _look(self, request: LookRequest) -> None:
         if self._session is None or request.cancel.is_set():
@@ -209,7 +209,7 @@ class _Frame:
         return True
 
 
-def _info(engine: LoadedEngine, context_length: int) -> ModelInfo:
+def _info(engine: LoadedEngine, session: Session) -> ModelInfo:
     device = engine.device
     return ModelInfo(
         engine.name,
@@ -218,5 +218,6 @@ def _info(engine: LoadedEngine, context_length: int) -> ModelInfo:
         device.reason,
         device.precision,
         device.threads,
-        context_length,
+        session.context_length,
+        session.window.limit,
     )

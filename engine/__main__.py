@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"smoldesk-cli: {error}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt:
+        _end_compiling()
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has left
         _abandon_output()
@@ -61,6 +63,14 @@ def _settle_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
         else:
             stream.reconfigure(errors="replace")
+
+
+def _end_compiling() -> None:
+    """A compiler at work on a thread of its own would go on while Python takes itself apart."""
+    module = sys.modules.get("engine.step.compiled")
+    if module and any(thread.name == module.COMPILING for thread in threading.enumerate()):
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
 
 
 def _abandon_output() -> None:

@@ -7,7 +7,6 @@ from app.ui.theme import UNIT, scaled_font
 from app.ui.wording import whole
 
 _SCALE = 1000
-_NEARLY_FULL = 0.9
 
 
 class ContextGauge(QWidget):
@@ -17,7 +16,8 @@ class ContextGauge(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._used = self._base = self._draft = self._frame = self._limit = 0
+        self._used = self._base = self._draft = self._frame = 0
+        self._limit = self._longest_prompt = 0
         self.words = QLabel()
         self.words.setFont(scaled_font(self.font(), 0.9))
         self.bar = QProgressBar()
@@ -42,11 +42,15 @@ class ContextGauge(QWidget):
         """Whether what is being written does not fit, however much before it is left out."""
         return self._limit > 0 and self._draft > 0 and self._frame + self._draft >= self._limit
 
-    @Slot(int)
-    def set_limit(self, tokens: int) -> None:
-        """How many tokens the model can remember."""
-        self._limit = tokens
+    def set_limits(self, tokens: int, longest_prompt: int) -> None:
+        """How many tokens the model can remember, and how many of them a prompt may take."""
+        self._limit, self._longest_prompt = tokens, longest_prompt
         self._show()
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether the oldest messages would be left out of the next prompt."""
+        return self._draft > 0 and self._used + self._draft > self._longest_prompt
 
     @Slot(int)
     def set_used(self, tokens: int) -> None:
@@ -76,20 +80,21 @@ class ContextGauge(QWidget):
         if not self.known:
             self.changed.emit()
             return
-        taken = (self._used + self._draft) / self._limit
-        full = taken >= _NEARLY_FULL
-        self.bar.setValue(round(_SCALE * min(1.0, taken)))
+        taken = self._used + self._draft
+        full = taken > self._longest_prompt
+        self.bar.setValue(round(_SCALE * min(1.0, taken / self._limit)))
         if self.too_long:
-            words = self.tr("Too long: %1 of %2 tokens")
+            words = self.tr("Too long: %5 of %2 tokens")
         elif self._draft:
             words = self.tr("%3 + %4 of %2 tokens")
         else:
             words = self.tr("%1 of %2 tokens")
         for mark, number in (
-            ("%1", self._frame + self._draft),
+            ("%1", taken),
             ("%2", self._limit),
             ("%3", self._used),
             ("%4", self._draft),
+            ("%5", self._frame + self._draft),
         ):
             words = words.replace(mark, whole(number))
         self.words.setText(words)
@@ -110,7 +115,7 @@ class ContextGauge(QWidget):
         )
         if self.too_long:
             words += "\n" + self.tr("Shorten the message: it does not fit even by itself.")
-        elif self._used + self._draft >= self._limit:
+        elif self._leaves_out:
             words += "\n" + self.tr("The oldest messages are left out, so that there is room.")
         for mark, number in (("%1", self._used), ("%2", self._draft), ("%3", self._limit)):
             words = words.replace(mark, whole(number))

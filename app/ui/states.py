@@ -53,6 +53,7 @@ class ModelInfo:
     precision: str
     threads: int
     context_length: int = 0  # tokens that it can remember
+    longest_prompt: int = 0  # tokens; of a longer one the oldest messages are left out
 
 
 class Activity(Enum):

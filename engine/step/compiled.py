@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _SOURCES = (
     *("attention.py", "compiled.py", "inputs.py", "kernels.py", "matrices.py", "packing.py"),
     *("plan.py", "simd.py"),
 )
+COMPILING = "compiling"  # the name of the thread that does
 _CHECKSUM = 4  # bytes, before the object file
 
 # What numba makes of a function: (where the result goes, where an exception goes, its arguments).
@@ -49,9 +51,29 @@ def compiled(head_dim: int, group_size: int) -> Compiled:
     path = _folder() / f"step-{_digest()}-{head_dim}-{group_size}.o"
     code = _kept(path)
     if code is None:
-        code = _compile(head_dim, group_size)
+        code = _compiled_elsewhere(head_dim, group_size)
         _keep(path, code)
     return _loaded(code)
+
+
+def _compiled_elsewhere(head_dim: int, group_size: int) -> bytes:
+    """Compile on a thread of its own: what Ctrl+C raises is lost in the compiler's callbacks."""
+    code: list[bytes] = []
+    error: list[BaseException] = []
+
+    def compile_it() -> None:
+        try:
+            code.append(_compile(head_dim, group_size))
+        except BaseException as fault:
+            error.append(fault)
+
+    thread = threading.Thread(target=compile_it, name=COMPILING, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)  # without a limit Windows would not let Ctrl+C through
+    if error:
+        raise error[0]
+    return code[0]
 
 
 def _compile(head_dim: int, group_size: int) -> bytes:

@@ -23,9 +23,10 @@ from engine.model.config import ModelConfig
 from engine.step.packing import padded
 from engine.step.weights import PackedWeights, matrix_count, size_of
 
-_VERSION = 1
+_VERSION = 2
 _HEADER = 2**16  # bytes; a multiple of every system's page
 _SUFFIX = ".packed"
+_SAMPLES, _SAMPLE = 32, 4096  # bytes; what else a file has besides its size and its time
 
 
 def load_packed(
@@ -33,6 +34,8 @@ def load_packed(
 ) -> PackedWeights | None:
     """The weights kept for these files in that precision; None if none can be trusted."""
     path = _place(folder, sources, precision)
+    if not path.is_file():  # a pipe would keep us waiting for ever
+        return None
     try:
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -92,10 +95,7 @@ def _place(folder: Path, sources: Sequence[Path], precision: str) -> Path:
 
 def _made_from(sources: Sequence[Path], config: ModelConfig, precision: str) -> dict[str, Any]:
     """What the packed weights follow from, as JSON has it."""
-    files = [
-        [str(source.resolve()), source.stat().st_size, source.stat().st_mtime_ns]
-        for source in sources
-    ]
+    files = [[str(source.resolve()), *_stamp(source)] for source in sources]
     made_from = {
         "version": _VERSION,
         "precision": precision,
@@ -106,12 +106,29 @@ def _made_from(sources: Sequence[Path], config: ModelConfig, precision: str) -> 
     return same
 
 
+def _stamp(source: Path) -> tuple[int, int, str]:
+    """Size, time of change, and a digest of samples: copying tools give old times to new files."""
+    digest = hashlib.sha256()
+    with source.open("rb") as file:
+        status = os.fstat(file.fileno())
+        for number in range(_SAMPLES):
+            file.seek(number * max(0, status.st_size - _SAMPLE) // (_SAMPLES - 1))
+            digest.update(file.read(_SAMPLE))
+    return status.st_size, status.st_mtime_ns, digest.hexdigest()
+
+
 def _prune(folder: Path) -> None:
+    """Remove what was made from files that are gone or are others now."""
     for path in folder.glob(f"*{_SUFFIX}*"):
+        if not path.is_file():
+            continue
         try:
             with path.open("rb") as file:
-                files = json.loads(file.read(_HEADER).rstrip(b"\0"))["made_from"]["files"]
-            gone = not all(os.path.isfile(name) for name, _, _ in files)
+                made_from = json.loads(file.read(_HEADER).rstrip(b"\0"))["made_from"]
+            files = made_from["files"]
+            gone = made_from["version"] != _VERSION or not all(
+                [*_stamp(Path(name))] == stamp for name, *stamp in files
+            )
         except (OSError, ValueError, KeyError, TypeError):
             gone = True  # what another start left half written, too
         if gone:

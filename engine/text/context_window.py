@@ -43,7 +43,8 @@ class ContextWindow:
         self._tokenizer = tokenizer
         self._context_length = context_length
         self._longest_text = context_length * tokenizer.longest_token  # in characters
-        self._limit = context_length - min(context_length // 8, _LARGEST_ROOM)
+        self.limit = context_length - min(context_length // 8, _LARGEST_ROOM)
+        """The longest prompt of which nothing is left out, in tokens."""
         self._count = lru_cache(_COUNTS_KEPT)(self._count_tokens)
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
@@ -56,7 +57,7 @@ class ContextWindow:
         turns = messages[len(system) :]
         self._check_characters([*system, *turns[_last_turn(turns) :]])
         costs = [self._cost(message) for message in turns]
-        first = first_kept(turns, costs, room=self._limit - self._frame(system))
+        first = first_kept(turns, costs, room=self.limit - self._frame(system))
         kept = [*system, *turns[first:]]
         begun: Sequence[int] = ()
         if kept and kept[-1].role == "assistant":

@@ -115,6 +115,11 @@ class FakeEngine:
         """Like `ContextWindow.count_tokens`: the words."""
         return len(text.split())
 
+    @property
+    def limit(self) -> int:
+        """Like `ContextWindow.limit`."""
+        return self.context_length - self.context_length // 8
+
     def count_frame(self, system_prompt: str | None) -> int:
         """Like `ContextWindow.count_frame`: the words."""
         return self.count_tokens(system_prompt or "")

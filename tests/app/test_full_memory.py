@@ -14,7 +14,7 @@ CHAT_READY = "READY"
 @pytest.fixture
 def gauge(qt_app):
     view = ContextGauge()
-    view.set_limit(1000)
+    view.set_limits(1000, 900)
     yield view
     view.deleteLater()
 
@@ -97,6 +97,26 @@ def test_the_line_has_room_of_its_own_and_goes_again(qt_app):
         assert view.view(first.id).memory_line is None
         assert view.view(first.id).height() == before
     view.deleteLater()
+
+
+def test_the_numbers_are_those_of_the_conversation(gauge):
+    gauge.set_frame(30)
+    gauge.set_used(420)
+    assert gauge.words.text() == "420 of 1,000 tokens"
+    assert gauge.bar.value() == 420
+    gauge.set_draft(7)
+    assert gauge.words.text() == "420 + 7 of 1,000 tokens"
+    gauge.set_draft(0)
+    gauge.set_growth(5)
+    assert gauge.words.text() == "425 of 1,000 tokens"
+
+
+def test_it_warns_before_messages_are_left_out(gauge):
+    gauge.set_used(700)
+    gauge.set_draft(200)
+    assert (gauge.words.property("role"), "left out" in gauge.toolTip()) == ("muted", False)
+    gauge.set_draft(201)
+    assert (gauge.words.property("role"), "left out" in gauge.toolTip()) == ("danger", True)
 
 
 def test_a_full_memory_is_no_reason_to_shorten_a_message(gauge):

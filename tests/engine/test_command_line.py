@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -216,3 +218,23 @@ def test_a_prompt_longer_than_the_context_is_refused(cli, tmp_path):
     dialog = tmp_path / "long.json"
     dialog.write_text(json.dumps([{"role": "user", "content": "word " * 9000}]))
     assert_one_line_error(cli("complete", "--messages", str(dialog)), "8,192")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal can be sent there")
+def test_ctrl_c_ends_a_start_that_compiles(tmp_path, default_model_path):
+    environ = os.environ | {"SMOLDESK_COMPILED": str(tmp_path), "SMOLDESK_HOME": str(tmp_path)}
+    words = ["complete", "--model", str(default_model_path), "--prompt", "a", "--max-tokens", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "engine", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environ,
+    )
+    assert any("engine.step.kernels" in line for line in process.stderr)  # it begins to compile
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not out
+    assert not list(tmp_path.rglob("*.o"))  # it did not go on to the end

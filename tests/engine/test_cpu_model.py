@@ -149,6 +149,36 @@ class TestKept:
         assert old not in self.prepared()
         assert len(self.prepared()) == 1
 
+    def test_what_was_made_of_other_contents_goes(self, files):
+        ready(files["Q4_1"])
+        (old,) = self.prepared()
+        os.utime(files["Q4_1"], (1, 1))
+        ready(files["Q8_0"])
+        assert old not in self.prepared()
+
+    def test_other_contents_are_seen_though_size_and_time_are_the_same(self, files, packings):
+        path = files["Q4_1"]
+        ready(path)
+        assert packings
+        before = path.stat()
+        contents = bytearray(path.read_bytes())
+        half = len(contents) // 2
+        contents[half:] = bytes(reversed(contents[half:]))
+        path.write_bytes(contents)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        packings.clear()
+        ready(path)
+        assert packings
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+    def test_a_pipe_in_their_place_keeps_nobody_waiting(self, files):
+        ready(files["Q4_1"])
+        (path,) = self.prepared()
+        path.unlink()
+        os.mkfifo(path)
+        ready(files["Q4_1"])
+        assert path.is_file()
+
     def test_a_full_disk_costs_nothing_but_time(self, files, monkeypatch):
         def full(*_args, **_kwargs):
             raise OSError(28, "No space left on device")
