@@ -20,6 +20,7 @@ from app.store.records import (
     read_chat,
     read_message,
 )
+from app.store.search import Hit, find
 from app.store.writer import Writer
 from app.ui.states import Failure, ReplyStatus
 
@@ -89,6 +90,13 @@ class ChatStore:
                 messages[number] = change
         shown = (message for message in messages.values() if message.deleted_at is None)
         return sorted(shown, key=lambda message: message.id)
+
+    def search(self, text: str, *, limit: int) -> list[Hit]:
+        """The newest messages with these words, of those that are on the disk; on any thread."""
+        try:
+            return find(self._database.searcher, text, limit=limit)
+        except sqlite3.DatabaseError:  # which is told where chats are read
+            return []
 
     def next_id(self) -> int:
         """An id that no chat and no message in this file has or had."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from app.store import problems
+from app.store.search import add_functions
 from app.ui.states import Failure
 
 APPLICATION_ID = int.from_bytes(b"SMDk", "big")
@@ -31,12 +32,13 @@ _LAST_ID = """
         coalesce((SELECT max(id) FROM chat), 0), coalesce((SELECT max(id) FROM message), 0))
 """
 
-Opened = tuple[sqlite3.Connection, sqlite3.Connection, int]  # Database's first fields
+# Database's first fields.
+Opened = tuple[sqlite3.Connection, sqlite3.Connection, sqlite3.Connection, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """An open database: two connections, or twice the same one if it is in memory.
+    """An open database: three connections, or thrice the same one if it is in memory.
 
     Its `marker`, a file, is there for as long as it is open: one that is found at opening tells of
     a session that came to no proper end.
@@ -44,14 +46,16 @@ class Database:
 
     writer: sqlite3.Connection
     reader: sqlite3.Connection
+    searcher: sqlite3.Connection
     last_id: int  # the highest that a chat or message has or had
     marker: Path | None = None
     problem: Failure | None = None
 
     def close(self, *, sound: bool) -> None:
         """Let go of the file; one that is not `sound` is looked through at the next opening."""
-        with contextlib.suppress(sqlite3.Error):
-            self.reader.close()
+        for connection in (self.reader, self.searcher):
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
         with contextlib.suppress(sqlite3.Error):
             self.writer.close()  # the last connection: SQLite takes the log into the file
         if sound and self.marker is not None:
@@ -82,7 +86,7 @@ def open_database(path: Path) -> Database:
         return Database(*_in_memory(copy_of=path), problem=problems.cannot_open(error, path))
     except _MigrationError as error:
         return Database(*_in_memory(), problem=problems.cannot_migrate(error))
-    except (_DamagedError, sqlite3.Error) as error:
+    except (_DamagedError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: of a schema
         if isinstance(error, sqlite3.Error) and problems.is_of_the_world(error):
             return Database(*_in_memory(copy_of=path), problem=problems.cannot_open(error, path))
     return _begin_anew(path)
@@ -148,9 +152,10 @@ def _connect_both(path: Path, *, check: bool) -> Opened:
             writer.execute("PRAGMA journal_mode = WAL")  # some network drives cannot: no matter
         _prepare(writer, version)
         reader = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=ro"))))
+        searcher = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=ro"))))
         last_id = _last_id(reader)
         on_error.pop_all()
-    return writer, reader, last_id
+    return writer, reader, searcher, last_id
 
 
 def _in_memory(copy_of: Path | None = None) -> Opened:
@@ -163,10 +168,10 @@ def _in_memory(copy_of: Path | None = None) -> Opened:
                 _prepare(memory, _known_version(memory))
                 last_id = _last_id(memory)
                 on_error.pop_all()
-            return memory, memory, last_id
+            return memory, memory, memory, last_id
     memory = _connect(":memory:")
     _prepare(memory, 0)
-    return memory, memory, 0
+    return memory, memory, memory, 0
 
 
 def _copy(path: Path, memory: sqlite3.Connection) -> None:
@@ -218,6 +223,7 @@ def _connect(address: str) -> sqlite3.Connection:
         address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True
     )
     connection.text_factory = _read_text
+    add_functions(connection)
     return connection
 
 

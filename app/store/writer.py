@@ -159,7 +159,8 @@ class Writer:
             self.found_damage = self.found_damage or problems.is_damage(error)
             return problems.cannot_write(error, self._path)
         if any(isinstance(change, Forgotten) for change in changes.values()):
-            with contextlib.suppress(sqlite3.Error):  # the words are in the log, too
+            with contextlib.suppress(sqlite3.Error):  # the words are in the index and the log, too
+                self._connection.execute("INSERT INTO search (search) VALUES ('optimize')")
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for fault in refused:
             self._on_problem(problems.cannot_keep(fault))

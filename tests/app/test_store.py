@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from app.store import database, records, writer
 from app.store.chats import KEEP_DELETED, ChatStore
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
+from app.store.search import add_functions
 from app.ui.states import ReplyStatus
 from engine.events import FinishReason, Statistics
 from engine.messages import Role
@@ -414,6 +415,7 @@ def test_messages_are_deleted_with_their_parents(open_store, path):
     assert store.flush(5)
     assert [message.parent_id for message in store.messages(1)] == [None, 2, 2]
     with closing(sqlite3.connect(path, isolation_level=None)) as outside:
+        add_functions(outside)
         outside.execute("PRAGMA foreign_keys = ON")
         outside.execute("DELETE FROM message WHERE id = 2")
         assert outside.execute("SELECT count(*) FROM reply").fetchone() == (0,)

@@ -1,0 +1,218 @@
+"""Search in all chats: what people type is found as they mean it, and the index stays in step."""
+
+import sqlite3
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.store.chats import ChatStore
+from app.store.records import ChatRecord, MessageRecord, ReplyRecord
+from app.store.search import Hit, excerpt, find, query_of, search_words
+from app.ui.finding import fold, places
+
+TEXTS = [
+    "The quick brown fox jumps over the lazy dog",
+    "Ein Café in Zürich, straße and STRASSE",
+    "春天来了，万物复苏。",
+    "こんにちは世界、元気ですか",
+    "हिन्दी में लिखा हुआ",
+    "שָׁלוֹם עולם",
+    "ภาษาไทยง่ายนิดเดียว",
+    "don't stop: foo_bar(baz) -- AND or NOT near NEAR(x)",
+    "full ｗｉｄｔｈ letters",
+    "\ud800 half \0 nothing 👩‍👩‍👧 family",
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = ChatStore(tmp_path / "chats.db", on_problem=lambda problem: pytest.fail(str(problem)))
+    yield store
+    store.close(5)
+
+
+@pytest.fixture
+def filled(store):
+    store.save_chat(ChatRecord(store.next_id(), "one"))
+    for text in TEXTS:
+        store.save_message(MessageRecord(store.next_id(), 1, None, "user", text, time.time()))
+    assert store.flush(5)
+    return store
+
+
+def found(store, text: str) -> list[int]:
+    """The numbers of the texts that are found."""
+    return sorted(hit.message_id - 2 for hit in store.search(text, limit=100))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("quick", [0]),
+        ("QUI", [0]),
+        ("qui ", []),
+        ("fox dog", [0]),
+        ("dog fox", [0]),
+        ('"fox dog"', []),
+        ('"brown fox"', [0]),
+        ("ox", []),
+        ("cafe", [1]),
+        ("CAFÉ", [1]),
+        ("zurich", [1]),
+        ("strasse", [1]),
+        ("Straße", [1]),
+        ("春天", [2]),
+        ("天来", [2]),
+        ("苏", [2]),
+        ("春", [2]),
+        ("物", [2]),
+        ("春天来了", [2]),
+        ("春来", []),
+        ("世界", [3]),
+        ("元気", [3]),
+        ("हिन्दी", [4]),
+        ("लिख", [4]),
+        ("שלום", [5]),
+        ("ไทย", [6]),
+        ("ง่าย", [6]),
+        ("don't", [7]),
+        ("foo_bar", [7]),
+        ("NEAR(x", [7]),
+        ("AND", [1, 7]),
+        ("NOT near", [7]),
+        ("width", [8]),
+        ("half", [9]),
+        ("", []),
+        ("   ", []),
+        ('"', []),
+        ('""', []),
+        ("* ^ : - ( ) { } '", []),
+        ("the", [0]),
+    ],
+)
+def test_what_is_found(filled, text, numbers):
+    assert found(filled, text) == numbers
+
+
+@given(st.text(max_size=30))
+def test_nothing_that_is_typed_is_an_error(text):
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE s USING fts5(w, tokenize="
+        "\"unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'\")"
+    )
+    query = query_of(text)
+    if query:
+        connection.execute("SELECT * FROM s WHERE s MATCH ?", (query,)).fetchall()
+    connection.close()
+
+
+@given(st.text(max_size=60), st.integers(0, 60), st.integers(1, 10))
+def test_every_part_of_a_text_is_found_in_it(text, start, length):
+    part = text[start : start + length]
+    if fold(part):
+        hits = places(text, part)
+        assert hits
+        for begin, end in hits:
+            assert fold(part) in fold(text[begin:end])
+        assert all(a[1] <= b[0] for a, b in pairwise(hits))
+
+
+def test_marks_are_where_the_words_are():
+    assert places("Café CAFÉ cafe\u0301!", "cafe") == [(0, 4), (5, 9), (10, 15)]
+    assert places("STRASSE straße", "straße") == [(0, 7), (8, 14)]
+    assert places("aaa", "aa") == [(0, 2)]
+    assert places("abc", "") == []
+    line, marks = excerpt("x" * 50 + " " + "word " * 10 + "needle\n\nand  hay " * 30, ["needle"])
+    assert line.startswith("…word")
+    assert line.endswith("…")
+    assert len(line) <= 123
+    assert {line[a:b] for a, b in marks} == {"needle"}
+    assert excerpt("short", ["nothing"]) == ("short", ())
+
+
+def test_deleted_messages_and_chats_are_not_found(filled):
+    filled.save_message(MessageRecord(2, 1, None, "user", TEXTS[0], deleted_at=5.0))
+    assert filled.flush(5)
+    assert found(filled, "fox") == []
+    filled.save_message(MessageRecord(2, 1, None, "user", TEXTS[0]))
+    filled.save_chat(ChatRecord(1, "one", archived=True))
+    assert filled.flush(5)
+    assert found(filled, "fox") == [0]
+    filled.save_chat(ChatRecord(1, "one", deleted_at=5.0))
+    assert filled.flush(5)
+    assert found(filled, "fox") == []
+
+
+def test_the_newest_come_first_and_no_more_than_asked_for(store):
+    store.save_chat(ChatRecord(store.next_id()))
+    for _ in range(30):
+        store.save_message(MessageRecord(store.next_id(), 1, None, "user", "the same"))
+    assert store.flush(5)
+    hits = store.search("same", limit=10)
+    assert [hit.message_id for hit in hits] == list(range(31, 21, -1))
+    assert hits[0] == Hit(1, 31, "user", 0.0, "the same", ((4, 8),))
+
+
+texts = st.text(alphabet="ab é漢字", max_size=6)
+changes = st.lists(
+    st.tuples(st.sampled_from(["save", "save", "delete", "forget"]), st.integers(1, 6), texts),
+    max_size=25,
+)
+
+
+@given(changes)
+def test_the_index_stays_in_step_whatever_is_done(tmp_path_factory, changes):
+    folder = tmp_path_factory.mktemp("index")
+    store = ChatStore(folder / "chats.db", on_problem=lambda problem: pytest.fail(str(problem)))
+    chats = {number: store.next_id() for number in range(1, 7)}
+    messages = {number: store.next_id() for number in range(1, 7)}
+    for number in chats:
+        store.save_chat(ChatRecord(chats[number]))
+    expected: dict[int, str] = {}
+    forgotten = set()
+    for what, number, text in changes:
+        if what == "forget":
+            store.forget_chat(chats[number])
+            forgotten.add(number)
+            expected.pop(number, None)
+        elif number not in forgotten:
+            deleted = 1.0 if what == "delete" else None
+            record = MessageRecord(
+                *(messages[number], chats[number], None, "assistant", text, 0.0, deleted),
+                reply=ReplyRecord("finished"),
+            )
+            store.save_message(record)
+            expected[number] = "" if deleted else text
+        store.flush(5)
+    assert store.close(5)
+    check = sqlite3.connect(folder / "chats.db")
+    check.create_function("search_words", 1, search_words, deterministic=True)
+    check.execute("INSERT INTO search (search, rank) VALUES ('integrity-check', 1)")
+    for wanted in ("a", "b", "é", "漢字"):
+        ids = {hit.message_id for hit in find(check, f'"{wanted}"', limit=100)}
+        words = search_words(wanted.encode()).split()[0]
+        told = {
+            messages[number]
+            for number, text in expected.items()
+            if words in search_words(text.encode()).split()
+        }
+        assert ids == told, wanted
+    check.close()
+
+
+def test_what_is_deleted_for_good_is_in_no_file(store, tmp_path):
+    for chat, word in ((1, "xylophone"), (2, "zeppelin")):
+        store.save_chat(ChatRecord(chat))
+        for number in range(3, 300):
+            text = f"{word} {number}"
+            store.save_message(MessageRecord(1000 * chat + number, chat, None, "user", text))
+    assert store.flush(5)
+    store.forget_chat(1)
+    assert store.flush(5)
+    for file in tmp_path.iterdir():
+        assert b"xyloph" not in file.read_bytes(), file.name
+    assert len(store.search("zeppelin", limit=1000)) == 297
