@@ -26,13 +26,14 @@ from app.look_ahead import LookAhead
 from app.model_controller import ModelController
 from app.reply_recorder import ReplyRecorder
 from app.scheduler import Scheduler
+from app.search_controller import SearchController, Searcher
 from app.settings import Settings, SettingsFile, read_geometry, write_geometry
 from app.settings_controller import SettingsController
 from app.store.chats import ChatStore
 from app.token_counter import TokenCounter
 from app.ui.icons import window_icon
 from app.ui.main_window import MainWindow
-from app.ui.states import Failure, ModelInfo, ModelState, Place
+from app.ui.states import Failure, ModelInfo, ModelState, Place, ShownHit
 from app.ui.theme import Appearance
 from app.worker import EngineWorker, Look
 from engine.places import models_dir
@@ -93,6 +94,9 @@ class Smoldesk(QObject):
         self.thread_ = _thread("engine", self.worker, self)
         self.counter = TokenCounter()
         self.counting = _thread("counter", self.counter, self)
+        self.searcher = Searcher(self.store)
+        self.searcher.moveToThread(self.counting)
+        self.search = SearchController(self.chats.library, self.searcher, parent=self)
         app.setWindowIcon(window_icon())
         self.window = MainWindow()
         self.keys = KeyActions(self.window, self.chat, self.chats, self.preferences, self)
@@ -174,6 +178,9 @@ class Smoldesk(QObject):
         sidebar, transcript, composer = window.sidebar, window.transcript, window.composer
         for bar in (sidebar, window.header):
             bar.new_chat_requested.connect(chats.new_chat)
+        sidebar.search_changed.connect(self.search.search)
+        self.search.hits_changed.connect(sidebar.show_hits)
+        sidebar.hit_chosen.connect(self._on_hit_chosen)
         sidebar.chat_chosen.connect(chats.open_chat)
         sidebar.rename_requested.connect(chats.rename)
         sidebar.pin_requested.connect(chats.pin)
@@ -290,6 +297,14 @@ class Smoldesk(QObject):
         window.panel.sampling.show_options(opened.options)
         window.panel.sampling.show_system_prompt(opened.system_prompt)
         self.counter.request_frame(opened.system_prompt)
+
+    @Slot(object)
+    def _on_hit_chosen(self, hit: ShownHit) -> None:
+        self.chats.open_chat(hit.chat_id)
+        if hit.message_id is not None:
+            self.chat.show_message(hit.message_id)
+            self.window.transcript.reveal(hit.message_id)
+        self.window.page.make_room()
 
     @Slot(int, str)
     def _on_chat_deleted(self, chat_id: int, title: str) -> None:

@@ -53,6 +53,13 @@ class Key:
 
 KEYS = (
     Key("new_chat", "Ctrl+N", QT_TRANSLATE_NOOP("keys", "New chat"), _CHATS),
+    Key(
+        "search",
+        "Ctrl+K",
+        QT_TRANSLATE_NOOP("keys", "Search in all chats"),
+        _CHATS,
+        others=("Ctrl+Shift+F",),
+    ),
     Key("previous_chat", "Ctrl+Up", QT_TRANSLATE_NOOP("keys", "Previous chat"), _CHATS),
     Key("next_chat", "Ctrl+Down", QT_TRANSLATE_NOOP("keys", "Next chat"), _CHATS),
     Key("rename_chat", "F2", QT_TRANSLATE_NOOP("keys", "Rename the chat"), _CHATS),

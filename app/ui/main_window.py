@@ -116,6 +116,7 @@ class MainWindow(QMainWindow):
             "stop": self.stop_requested.emit,
             "focus_message": self._make_room,
             "rename_chat": self._rename_chat,
+            "search": self._search,
             "quit": self.close,
         }
         self.shortcuts: dict[str, QShortcut] = {}
@@ -132,6 +133,10 @@ class MainWindow(QMainWindow):
     def _rename_chat(self) -> None:
         self.header.sidebar.setChecked(True)
         self.sidebar.list.rename_open()
+
+    def _search(self) -> None:
+        self.header.sidebar.setChecked(True)
+        self.sidebar.search()
 
     @Slot(object)
     def recolour(self, colours: Colours) -> None:

@@ -76,6 +76,21 @@ class ChatLine:
     pinned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A chat whose title was found, or a message: then `message_id` and `excerpt` are there.
+
+    Marks are where the words stand that were looked for, as (start, end).
+    """
+
+    chat_id: int
+    message_id: int | None
+    title: str
+    title_marks: tuple[tuple[int, int], ...]
+    excerpt: str
+    marks: tuple[tuple[int, int], ...]
+
+
 class ReplyStatus(Enum):
     """How far a reply has come."""
 

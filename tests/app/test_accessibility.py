@@ -291,8 +291,8 @@ def test_tab_goes_through_the_window_as_one_reads_it(full):
         "panel",
     ]
     sidebar = window.sidebar
-    chats = [sidebar.new_chat, sidebar.more, sidebar.list]
-    assert reached[:5] == [*chats, sidebar.settings, sidebar.help]
+    chats = [sidebar.new_chat, sidebar.more, sidebar.field, sidebar.list]
+    assert reached[:6] == [*chats, sidebar.settings, sidebar.help]
     composer = [w for w in reached if part_of(window, w) == "composer"]
     assert composer == [window.composer.text, window.composer.button, window.composer.editing.leave]
     panel = [w for w in reached if part_of(window, w) == "panel"]

@@ -102,10 +102,15 @@ def renaming(smoldesk) -> bool:
     return isinstance(QApplication.focusWidget(), QLineEdit)
 
 
+def searching(smoldesk) -> bool:
+    return QApplication.focusWidget() is smoldesk.window.sidebar.field
+
+
 # For each key: what to do before, what to look at, and what that becomes (from what it was).
 EFFECTS = {
     "rename_chat": (None, renaming, lambda _: True),
     "new_chat": (None, lambda s: len(s.window.transcript.messages), lambda _: 0),
+    "search": (None, searching, lambda _: True),
     "previous_chat": (to_older_chat, title, lambda _: "newer"),
     "next_chat": (None, title, lambda _: "older"),
     "focus_message": (leave_the_composer, in_composer, lambda _: True),

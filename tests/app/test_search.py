@@ -5,8 +5,11 @@ import time
 from itertools import pairwise
 
 import pytest
+from fake_engine import FakeEngine
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 from app.store.chats import ChatStore
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
@@ -216,3 +219,85 @@ def test_what_is_deleted_for_good_is_in_no_file(store, tmp_path):
     for file in tmp_path.iterdir():
         assert b"xyloph" not in file.read_bytes(), file.name
     assert len(store.search("zeppelin", limit=1000)) == 297
+
+
+@pytest.fixture
+def window(open_window, wait_until):
+    """A window with three chats, of which the second is archived."""
+    smoldesk = open_window(FakeEngine(reply_text="A reply about the moon."))
+    smoldesk.chat_ids = []
+    for question in ("Tell me of tea", "And of coffee", "Third"):
+        smoldesk.chats.new_chat()
+        smoldesk.chat.submit(question)
+        wait_until(lambda: smoldesk.scheduler.idle)
+        smoldesk.chat_ids.append(smoldesk.chat.conversation.chat.id)
+    smoldesk.chats.archive(smoldesk.chat_ids[1], True)
+    assert smoldesk.store.flush(5)
+    return smoldesk
+
+
+def hits(smoldesk, wait_until, text: str):
+    """What the list shows for that."""
+    bar = smoldesk.window.sidebar
+    told = []
+    smoldesk.search.hits_changed.connect(lambda text, hits: told.append((text, hits)))
+    bar.field.setText(text)
+    wait_until(lambda: told and told[-1][0] == text)
+    assert bar._either.currentWidget() is bar.results
+    assert bar.results.hits.rowCount() == len(told[-1][1])
+    return told[-1][1]
+
+
+def test_typing_shows_titles_and_messages_and_esc_the_chats_again(window, wait_until):
+    bar = window.window.sidebar
+    first, second, third = window.chat_ids
+    found = hits(window, wait_until, "tea")
+    assert [(hit.chat_id, hit.message_id is None) for hit in found] == [
+        (first, True),
+        (first, False),
+    ]
+    assert {hit.chat_id for hit in hits(window, wait_until, "moon")} == {first, second, third}
+    assert hits(window, wait_until, "zebra") == []
+    QTest.keyClick(bar.field, Qt.Key.Key_Escape)
+    assert bar.field.text() == ""
+    assert bar._either.currentWidget() is bar.list
+
+
+def test_a_hit_is_opened_by_keys_in_an_archived_chat_and_on_another_branch(window, wait_until):
+    first, second, _ = window.chat_ids
+    window.chats.open_chat(first)
+    question, reply = window.window.transcript.messages
+    window.chat.edit(question.id)
+    window.chat.submit("Tell me of cocoa")
+    wait_until(lambda: window.scheduler.idle)
+    assert window.store.flush(5)
+    window.chats.new_chat()
+    window.keys.act("search")
+    window.window._search()
+    bar = window.window.sidebar
+    hits(window, wait_until, "tell tea")
+    QTest.keyClick(bar.field, Qt.Key.Key_Down)
+    assert bar.results.currentIndex().row() == 0
+    QTest.keyClick(bar.results, Qt.Key.Key_Down)  # the first is the title of the chat
+    QTest.keyClick(bar.results, Qt.Key.Key_Return)
+    assert window.chat.conversation.chat.id == first
+    assert [m.id for m in window.window.transcript.messages] == [question.id, reply.id]
+    hits(window, wait_until, "coffee")
+    QTest.keyClick(bar.field, Qt.Key.Key_Return)
+    assert window.chat.conversation.chat.id == second
+    QTest.keyClick(bar.results, Qt.Key.Key_Escape)
+    assert not bar.results.hasFocus()
+
+
+def test_a_hit_far_up_comes_into_sight(window, wait_until):
+    window.chats.open_chat(window.chat_ids[0])
+    for number in range(40):
+        window.chat.submit(f"number {number} " + "word " * 60)
+        wait_until(lambda: window.scheduler.idle)
+    assert window.store.flush(5)
+    (hit,) = [hit for hit in hits(window, wait_until, '"number 7"') if hit.message_id]
+    window.window.sidebar.hit_chosen.emit(hit)
+    transcript = window.window.transcript
+    view = transcript.view(hit.message_id)
+    assert transcript.viewport().rect().contains(view.pos() + view.rect().center())
+    assert "number 7 " in view.message.text

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QSizePolicy,
+    QStackedWidget,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -18,7 +19,9 @@ from PySide6.QtWidgets import (
 from app.ui.icons import icon, icon_size
 from app.ui.keys import BY_NAME, with_key
 from app.ui.sidebar.chat_list import ChatList
-from app.ui.states import ChatLine
+from app.ui.sidebar.search_field import SearchField
+from app.ui.sidebar.search_results import SearchResults
+from app.ui.states import ChatLine, ShownHit
 from app.ui.theme import UNIT, Colours
 
 _WIDTH = 60 * UNIT
@@ -30,6 +33,8 @@ class Sidebar(QFrame):
     """Shows; what its rows and buttons do is for others to decide."""
 
     new_chat_requested = Signal()
+    search_changed = Signal(str)
+    hit_chosen = Signal(object)  # ShownHit
     chat_chosen = Signal(int)
     chat_entered = Signal(int)  # chosen, and now one wants to write there
     rename_requested = Signal(int, str)
@@ -57,7 +62,18 @@ class Sidebar(QFrame):
         self.more.setAccessibleName(self.tr("More about chats"))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self._chats_menu())
+        self.field = SearchField()
+        self.field.textChanged.connect(self._on_search_changed)
+        self.results = SearchResults()
+        self.results.hit_chosen.connect(self.hit_chosen)
+        self.results.left.connect(self.field.setFocus)
+        self.field.entered.connect(self.results.choose_first)
+        self.field.went_down.connect(self._go_down)
         self.list = ChatList()
+        self.field.left.connect(self.list.setFocus)
+        self._either = QStackedWidget()
+        self._either.addWidget(self.list)
+        self._either.addWidget(self.results)
         self.list.chat_chosen.connect(self.chat_chosen)
         self.list.chat_entered.connect(self.chat_entered)
         self.list.rename_requested.connect(self.rename_requested)
@@ -92,6 +108,31 @@ class Sidebar(QFrame):
         """Show what has changed in one chat, where it stands."""
         self.list.update_chat(line)
 
+    @Slot(str, object)
+    def show_hits(self, text: str, hits: list[ShownHit]) -> None:
+        """Show what was found, if it is still wanted."""
+        if text == self.field.text():
+            self.results.show_hits(hits)
+            self._either.setCurrentWidget(self.results)
+
+    def search(self) -> None:
+        """Put the keyboard into the field for searching."""
+        self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.field.selectAll()
+
+    @Slot(str)
+    def _on_search_changed(self, text: str) -> None:
+        if not text.strip():
+            self._either.setCurrentWidget(self.list)
+        self.search_changed.emit(text)
+
+    @Slot()
+    def _go_down(self) -> None:
+        if self._either.currentWidget() is self.results:
+            self.results.enter()
+        else:
+            self.list.setFocus(Qt.FocusReason.TabFocusReason)
+
     def select_chat(self, chat_id: int | None) -> None:
         """Show which chat is open."""
         self.list.select_chat(chat_id)
@@ -103,7 +144,9 @@ class Sidebar(QFrame):
         self.more.setIcon(icon("more", colours.text))
         self.settings.setIcon(icon("settings", colours.muted))
         self.help.setIcon(icon("help", colours.muted))
+        self.field.recolour(colours)
         self.list.recolour(colours)
+        self.results.recolour(colours)
 
     def changeEvent(self, event: QEvent) -> None:
         """Larger text needs larger icons and more room."""
@@ -152,5 +195,6 @@ class Sidebar(QFrame):
         head.addWidget(self.new_chat, 1)
         head.addWidget(self.more)
         column.addLayout(head)
-        column.addWidget(self.list, 1)
+        column.addWidget(self.field)
+        column.addWidget(self._either, 1)
         column.addLayout(foot)

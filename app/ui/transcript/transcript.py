@@ -145,6 +145,17 @@ class Transcript(QAbstractScrollArea):
         if not self._messages:
             self.verticalScrollBar().setValue(0)  # a greeting begins at its top
 
+    def reveal(self, message_id: int) -> None:
+        """Bring a message into sight, and put the keyboard there."""
+        column, room = self._column, self.viewport().height()
+        if message_id not in column:
+            return
+        column.scroll_to(max(0, column.top(column.place(message_id)) - _ASIDE), room)
+        self._arrange()
+        view = self._views.get(message_id)
+        if view is not None:
+            view.text.setFocus(Qt.FocusReason.TabFocusReason)
+
     @Slot(object)
     def recolour(self, colours: Colours) -> None:
         """Draw the icons anew in the theme's colours."""
