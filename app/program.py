@@ -214,6 +214,7 @@ class Smoldesk(QObject):
         transcript.delete_requested.connect(chat.delete)
         chat.messages_deleted.connect(self._on_messages_deleted)
         chat.messages_changed.connect(transcript.show_messages)
+        chat.messages_changed.connect(window.find_bar.refresh)
         chat.reply_grew.connect(transcript.append_reply)
         chat.reply_ended.connect(transcript.announce)
 
@@ -293,6 +294,7 @@ class Smoldesk(QObject):
         window.sidebar.select_chat(opened.id)
         window.composer.show_text(opened.draft)
         window.transcript.show_conversation(opened.messages)
+        window.find_bar.refresh()
         window.panel.sampling.bars.set_asked(bool(opened.messages))
         window.panel.sampling.show_options(opened.options)
         window.panel.sampling.show_system_prompt(opened.system_prompt)

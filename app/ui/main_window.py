@@ -24,6 +24,7 @@ from app.ui.sidebar.sidebar import Sidebar
 from app.ui.states import Failure
 from app.ui.status_line import StatusLine
 from app.ui.theme import COLUMN_WIDTH, SCROLL_BAR, UNIT, Colours
+from app.ui.transcript.find_bar import FindBar
 from app.ui.transcript.transcript import Transcript
 from app.ui.window_page import WindowPage
 from app.ui.wording import whole
@@ -57,12 +58,14 @@ class MainWindow(QMainWindow):
         self.header = Header()
         self.notice = Notice()
         self.transcript = Transcript()
+        self.find_bar = FindBar(self.transcript)
         self.composer = Composer()
         self.status = StatusLine()
         self.panel = SidePanel()
         self.page = WindowPage(self.header, self.sidebar, self._conversation(), self.panel)
         self.page.bars_chosen.connect(self.bars_chosen)
         self.page.bar_closed.connect(self.composer.setFocus)
+        self.find_bar.left.connect(self.composer.setFocus)
         self.setCentralWidget(self.page)
         self.setMinimumSize(self.page.least_size())
         self.header.new_chat_requested.connect(self._make_room)
@@ -101,6 +104,7 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.notice)
+        column.addWidget(self.find_bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(row)
         return chat
@@ -117,6 +121,9 @@ class MainWindow(QMainWindow):
             "focus_message": self._make_room,
             "rename_chat": self._rename_chat,
             "search": self._search,
+            "find": self._find,
+            "find_next": lambda: self._step_find(1),
+            "find_previous": lambda: self._step_find(-1),
             "quit": self.close,
         }
         self.shortcuts: dict[str, QShortcut] = {}
@@ -134,6 +141,16 @@ class MainWindow(QMainWindow):
         self.header.sidebar.setChecked(True)
         self.sidebar.list.rename_open()
 
+    def _find(self) -> None:
+        self.page.make_room()
+        self.find_bar.open()
+
+    def _step_find(self, step: int) -> None:
+        if self.find_bar.isHidden():
+            self._find()
+        else:
+            self.find_bar.step(step)
+
     def _search(self) -> None:
         self.header.sidebar.setChecked(True)
         self.sidebar.search()
@@ -141,8 +158,8 @@ class MainWindow(QMainWindow):
     @Slot(object)
     def recolour(self, colours: Colours) -> None:
         """Draw all icons anew in the theme's colours."""
-        views = (self.sidebar, self.header, self.notice, self.transcript, self.composer, self.panel)
-        for view in views:
+        above = (self.sidebar, self.header, self.notice, self.find_bar)
+        for view in (*above, self.transcript, self.composer, self.panel):
             view.recolour(colours)
 
     def show_bars(self, *, sidebar: bool, panel: bool) -> None:

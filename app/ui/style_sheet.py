@@ -106,10 +106,12 @@ QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 #renameField {{ background: {c.field}; color: {c.text}; border: 1px solid {c.accent};
     border-radius: {2 * u}px; padding: 0 {3 * u - 3}px;
     selection-background-color: {c.selection}; selection-color: {c.text}; }}
-#searchField {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
-    border-radius: {2 * u}px; padding: {u}px {u}px; placeholder-text-color: {c.muted};
+#findBar {{ background: {c.panel}; border-bottom: 1px solid {c.border}; }}
+#searchField, #findBar QLineEdit {{ background: {c.field}; color: {c.text};
+    border: 1px solid {c.border}; border-radius: {2 * u}px; padding: {u}px {u}px;
+    placeholder-text-color: {c.muted};
     selection-background-color: {c.selection}; selection-color: {c.text}; }}
-#searchField:focus {{ border-color: {c.accent}; }}
+#searchField:focus, #findBar QLineEdit:focus {{ border-color: {c.accent}; }}
 #newChat {{ text-align: left; font-weight: 600; }}
 #sidebar QToolButton, #header QToolButton {{ padding: {u + 1}px {u + 2}px; }}
 #searchField QToolButton {{ padding: 0; border: none; background: transparent; }}

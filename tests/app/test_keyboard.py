@@ -106,10 +106,17 @@ def searching(smoldesk) -> bool:
     return QApplication.focusWidget() is smoldesk.window.sidebar.field
 
 
+def finding(smoldesk) -> bool:
+    return QApplication.focusWidget() is smoldesk.window.find_bar.field
+
+
 # For each key: what to do before, what to look at, and what that becomes (from what it was).
 EFFECTS = {
     "rename_chat": (None, renaming, lambda _: True),
     "new_chat": (None, lambda s: len(s.window.transcript.messages), lambda _: 0),
+    "find": (None, finding, lambda _: True),
+    "find_next": (None, finding, lambda _: True),
+    "find_previous": (None, finding, lambda _: True),
     "search": (None, searching, lambda _: True),
     "previous_chat": (to_older_chat, title, lambda _: "newer"),
     "next_chat": (None, title, lambda _: "older"),

@@ -4,11 +4,12 @@
 
 import math
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import (
     QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
+    QPalette,
     QTextBlockFormat,
     QTextCursor,
     QTextOption,
@@ -16,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
+from app.ui.finding import places
 from app.ui.theme import LINE_HEIGHT
 
 _WRAP_NICELY = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
@@ -93,6 +95,27 @@ class TextView(QTextEdit):
         """What is shown."""
         return self.toPlainText()
 
+    def mark(self, wanted: str, *, current: int | None = None) -> QRect | None:
+        """Mark where these words are; where the one of that number is, in the view's own px."""
+        marks = []
+        text = self.toPlainText()
+        found = places(text, wanted)
+        shown = None if current is None else min(current, len(found) - 1)
+        colours = self.palette()
+        for number, (start, end) in enumerate(found):
+            mark = QTextEdit.ExtraSelection()
+            mark.cursor = self.textCursor()
+            mark.cursor.setPosition(_units(text[:start]))
+            mark.cursor.setPosition(_units(text[:end]), QTextCursor.MoveMode.KeepAnchor)
+            strong = number == shown
+            role = QPalette.ColorRole.Accent if strong else QPalette.ColorRole.Highlight
+            mark.format.setBackground(colours.color(role))
+            if strong:
+                mark.format.setForeground(colours.color(QPalette.ColorRole.Base))
+            marks.append(mark)
+        self.setExtraSelections(marks)
+        return self.cursorRect(marks[shown].cursor) if shown is not None and marks else None
+
     def height_for(self, width: int) -> int:
         """Take that width, in px; returns the height that shows all of the text."""
         self.document().setTextWidth(width)
@@ -137,3 +160,8 @@ class TextView(QTextEdit):
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Scrolling belongs to the transcript."""
         event.ignore()
+
+
+def _units(text: str) -> int:
+    """How long it is for Qt."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

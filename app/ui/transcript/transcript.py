@@ -57,6 +57,7 @@ class Transcript(QAbstractScrollArea):
         self._views: dict[int, MessageView] = {}
         self._icons: Icons = {}
         self._unordered = False  # there are new views
+        self._marked = ""  # words that are marked wherever they are
         self._width = 0
         self._placing = False
         self._later = QTimer(self, singleShot=True, interval=0)
@@ -144,6 +145,30 @@ class Transcript(QAbstractScrollArea):
         self._arrange()
         if not self._messages:
             self.verticalScrollBar().setValue(0)  # a greeting begins at its top
+
+    def mark(self, wanted: str) -> None:
+        """Mark these words in all messages; "" marks nothing."""
+        self._marked = wanted
+        for view in self._views.values():
+            view.text.mark(wanted)
+
+    def show_hit(self, message_id: int, number: int) -> None:
+        """Bring the marked words of that number in a message into sight; they stand out."""
+        column, room = self._column, self.viewport().height()
+        if message_id not in column:
+            return
+        top = column.top(column.place(message_id))
+        column.scroll_to(max(0, top - _ASIDE), room)
+        self._arrange()
+        for other in self._views.values():
+            place = other.text.mark(
+                self._marked, current=number if other.message.id == message_id else None
+            )
+            if place is not None:
+                y = other.text.mapTo(self.viewport(), place.center()).y()
+                if not _ASIDE <= y <= room - _ASIDE:
+                    bar = self.verticalScrollBar()
+                    bar.setValue(bar.value() + y - room // 3)
 
     def reveal(self, message_id: int) -> None:
         """Bring a message into sight, and put the keyboard there."""
@@ -291,6 +316,8 @@ class Transcript(QAbstractScrollArea):
             view.version_requested.connect(self.version_requested)
             self._views[message.id] = view
             self._unordered = True
+            if self._marked:
+                view.text.mark(self._marked)
         return self._views[message.id]
 
     def _drop(self, message_id: int) -> None:
