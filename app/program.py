@@ -16,6 +16,7 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QApplication
 
 from app import failures
+from app.backup_keeper import BackupKeeper
 from app.chat_controller import ChatController, Deletion, OpenedChat
 from app.chat_library import ChatLibrary
 from app.chat_list_controller import ChatListController
@@ -30,6 +31,7 @@ from app.search_controller import SearchController, Searcher
 from app.settings import Settings, SettingsFile, read_geometry, write_geometry
 from app.settings_controller import SettingsController
 from app.store.chats import ChatStore
+from app.stored_controller import StoredController
 from app.token_counter import TokenCounter
 from app.ui.icons import window_icon
 from app.ui.main_window import MainWindow
@@ -97,6 +99,9 @@ class Smoldesk(QObject):
         self.searcher = Searcher(self.store)
         self.searcher.moveToThread(self.counting)
         self.search = SearchController(self.chats.library, self.searcher, parent=self)
+        self.backups = BackupKeeper(start.data_dir / "chats.db", start.data_dir / "backups")
+        self.backing_up = _thread("backups", self.backups, self)
+        self.stored = StoredController(self.chats, self.backups, parent=self)
         app.setWindowIcon(window_icon())
         self.window = MainWindow()
         self.keys = KeyActions(self.window, self.chat, self.chats, self.preferences, self)
@@ -133,12 +138,10 @@ class Smoldesk(QObject):
         self.preferences.save_pending()
         self.model.cancel()
         self.scheduler.cancel()
-        for thread in (self.thread_, self.counting):
+        threads = (self.counting, self.backing_up, self.thread_)
+        for thread in threads:
             thread.quit()
-        ended = all(
-            not thread.isRunning() or thread.wait(PATIENCE)
-            for thread in (self.counting, self.thread_)
-        )
+        ended = all(not thread.isRunning() or thread.wait(PATIENCE) for thread in threads)
         QCoreApplication.sendPostedEvents()  # the last words of a reply may still be on their way
         self.chat.save()
         self.recorder.save()
@@ -171,6 +174,7 @@ class Smoldesk(QObject):
         self._store_failed.connect(self._on_store_failed, queued)
         self.thread_.start()
         self.counting.start(QThread.Priority.LowPriority)
+        self.backing_up.start(QThread.Priority.LowestPriority)
 
     def _connect_chats(self) -> None:
         """The chat controller <-> the views, all on the window's thread."""
@@ -188,6 +192,7 @@ class Smoldesk(QObject):
         sidebar.archive_requested.connect(lambda chat_id: chats.archive(chat_id, True))
         sidebar.delete_requested.connect(chats.delete)
         sidebar.temporary_requested.connect(chats.new_temporary_chat)
+        sidebar.stored_requested.connect(lambda: self.stored.show(window))
         chats.chat_archived.connect(self._on_chat_archived)
         chats.temporary_left.connect(self._on_temporary_left)
         chats.chats_changed.connect(sidebar.show_chats)

@@ -13,7 +13,7 @@ from app.ui.states import ChatState, Failure, ModelInfo, ReplyGrowth
 from engine.events import Finished
 from engine.options import SamplingOptions
 
-SAVE_EVERY = 500  # ms; what a crash may cost of a running reply
+SAVE_EVERY = 300  # ms; what a crash may cost of a running reply
 
 
 class ReplyRecorder(QObject):

@@ -52,6 +52,7 @@ def _upsert(table: str, columns: tuple[str, ...]) -> str:
 _SAVE_CHAT = _upsert("chat", CHAT_COLUMNS)
 _SAVE_MESSAGE = _upsert("message", MESSAGE_COLUMNS)
 _SAVE_REPLY = _upsert("reply", REPLY_COLUMNS)
+_ORPHAN = "UPDATE message SET parent_id = NULL WHERE chat_id = ?"
 
 
 class Writer:
@@ -174,6 +175,8 @@ class Writer:
             if change.reply is not None:
                 self._connection.execute(_SAVE_REPLY, reply_row(number, change.reply))
         else:
+            # Not from parent to child to child: SQLite follows no more than 1,000 of them.
+            self._connection.execute(_ORPHAN, (number,))
             self._connection.execute("DELETE FROM chat WHERE id = ?", (number,))
 
     def _without_forgotten(self, changes: Iterable[tuple[Key, Change]]) -> dict[Key, Change]:

@@ -77,6 +77,24 @@ class ChatLine:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredChat:
+    """A chat in the archive or the trash; `when` it was used last, or will be deleted for good."""
+
+    id: int
+    title: str
+    when: float  # seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBackup:
+    """A copy of all chats."""
+
+    path: str
+    when: float  # seconds since 1970
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ShownHit:
     """A chat whose title was found, or a message: then `message_id` and `excerpt` are there.
 

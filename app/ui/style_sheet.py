@@ -133,6 +133,12 @@ QScrollBar::handle:horizontal:hover {{ background: {c.muted}; }}
 #dialogScroll, #dialogPage {{ background: transparent; border: none; }}
 #dialogFoot {{ border: none; border-top: 1px solid {c.border}; }}
 #card {{ background: {c.panel}; border: 1px solid {c.border}; border-radius: {2 * u}px; }}
+#storedList {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};
+    border-radius: {2 * u}px; outline: none; padding: 1px; }}
+#storedList:focus {{ border-color: {c.accent}; }}
+#storedList::item {{ padding: {u + 1}px {2 * u}px; border-radius: {u}px; }}
+#storedList::item:hover {{ background: {c.hover}; }}
+#storedList::item:selected {{ background: {c.chosen}; color: {c.text}; }}
 #cardLine {{ background: {c.border}; border: none; max-height: 1px; min-height: 1px; }}
 #card QLabel {{ background: transparent; }}
 #ownPrompt {{ background: {c.field}; color: {c.text}; border: 1px solid {c.border};

@@ -1,6 +1,6 @@
 """Numbers and reasons in words that a newcomer understands."""
 
-from PySide6.QtCore import QCoreApplication, QLocale
+from PySide6.QtCore import QCoreApplication, QDateTime, QLocale
 
 from app.ui.states import ModelInfo, ReplyFacts, ReplyStatus
 
@@ -24,6 +24,20 @@ def whole(number: int) -> str:
 def decimal(number: float, places: int) -> str:
     """A number with so many places, in the user's language."""
     return _locale().toString(number, "f", places)
+
+
+def day(seconds: float) -> str:
+    """The day of a time since 1970, in the user's language."""
+    try:
+        date = QDateTime.fromSecsSinceEpoch(int(seconds)).date()
+    except (OverflowError, ValueError):
+        return "?"
+    return _locale().toString(date, "d MMM yyyy")
+
+
+def size(count: int) -> str:
+    """A count of bytes, in the user's language."""
+    return _locale().formattedDataSize(count, 1, QLocale.DataSizeFormat.DataSizeSIFormat)
 
 
 def end_of_reply(reply: ReplyFacts) -> str:

@@ -437,3 +437,18 @@ def test_the_file_is_set_up_so_that_what_was_flushed_survives_a_power_cut(open_s
     assert values == ["wal", 2, 1, 1, database.APPLICATION_ID]
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         store._database.reader.execute("DELETE FROM chat")
+
+
+def test_a_chat_of_thousands_of_messages_in_a_row_is_forgotten(open_store):
+    store = open_store()
+    store.save_chat(ChatRecord(1))
+    for number in range(2, 3002):
+        parent = number - 1 if number > 2 else None
+        store.save_message(MessageRecord(number, 1, parent, "user", "long"))
+    store.save_chat(ChatRecord(9000))
+    assert store.flush(10)
+    store.forget_chat(1)
+    assert store.flush(10)
+    assert store.messages(1) == []
+    assert [chat.id for chat in store.chats()] == [9000]
+    assert store.search("long", limit=5) == []
