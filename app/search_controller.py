@@ -8,7 +8,7 @@ from app.store.search import Hit
 from app.ui.finding import fold, places
 from app.ui.states import ShownHit
 
-_PAUSE = 80  # ms without typing
+_PAUSE = 40  # ms without typing
 MOST = 200  # messages
 
 

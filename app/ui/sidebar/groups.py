@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QCoreApplication, QDate, QDateTime, QLocale
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QDate, QDateTime, QLocale
 
 from app.ui.states import ChatLine
 
@@ -19,17 +19,24 @@ class Heading:
 
 Row = ChatLine | Heading
 
+_RECENT = (
+    QT_TRANSLATE_NOOP("groups", "Today"),
+    QT_TRANSLATE_NOOP("groups", "Yesterday"),
+    QT_TRANSLATE_NOOP("groups", "Previous 7 days"),
+    QT_TRANSLATE_NOOP("groups", "Previous 30 days"),
+)
+
 
 def grouped(lines: Sequence[ChatLine], *, now: float | None = None) -> list[Row]:
     """The same chats in the same order, with a heading before each group.
 
     A single group of today needs none. A time to come counts as today: clocks are set back.
     """
-    today = _day(time.time() if now is None else now)
+    midnights = _midnights(_day(time.time() if now is None else now))
     rows: list[Row] = []
     headed: set[int] = set()
     for line in lines:
-        key, title = _group(line, today)
+        key, title = _group(line, midnights)
         if key not in headed:
             headed.add(key)
             rows.append(Heading(-2 - key, title))
@@ -37,22 +44,22 @@ def grouped(lines: Sequence[ChatLine], *, now: float | None = None) -> list[Row]
     return list(lines) if headed == {0} else rows
 
 
-def _group(line: ChatLine, today: QDate) -> tuple[int, str]:
+def _group(line: ChatLine, midnights: list[float]) -> tuple[int, str]:
     if line.pinned:
         return -1, _tr("Pinned")
+    for number, (midnight, name) in enumerate(zip(midnights, _RECENT, strict=True)):
+        if line.updated_at >= midnight:
+            return number, _tr(name)
     day = _day(line.updated_at)
-    age = day.daysTo(today)
-    if age <= 0:
-        return 0, _tr("Today")
-    if age == 1:
-        return 1, _tr("Yesterday")
-    if age <= 7:
-        return 2, _tr("Previous 7 days")
-    if age <= 30:
-        return 3, _tr("Previous 30 days")
-    if day.year() == today.year():
+    if day.year() == _day(midnights[0]).year():
         return 100 - day.month(), QLocale().standaloneMonthName(day.month())
     return 10_000 - day.year(), str(day.year())
+
+
+def _midnights(today: QDate) -> list[float]:
+    """When today began, yesterday, the week before and the month before that."""
+    days = (today.addDays(-ago) for ago in (0, 1, 7, 30))
+    return [float(day.startOfDay().toSecsSinceEpoch()) for day in days]
 
 
 def _day(seconds: float) -> QDate:
