@@ -221,7 +221,7 @@ def _read_ids(value: object) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=512)  # most chats share a few sets of options, and checking one takes a while
 def _read_options(text: str) -> SamplingOptions:
-    return _options(_read_json(text)) or _USUAL
+    return options_from(_read_json(text)) or _USUAL
 
 
 def _read_option_changes(text: object) -> tuple[tuple[int, SamplingOptions], ...]:
@@ -232,14 +232,14 @@ def _read_option_changes(text: object) -> tuple[tuple[int, SamplingOptions], ...
     for change in changes:
         if not isinstance(change, list) or len(change) != 2:
             return ()
-        first, options = _whole(change[0]), _options(change[1])
+        first, options = _whole(change[0]), options_from(change[1])
         if first is None or options is None:
             return ()
         read.append((first, options))
     return tuple(read)
 
 
-def _options(values: object) -> SamplingOptions | None:
+def options_from(values: object) -> SamplingOptions | None:
     """Options from what JSON holds; None unless all that is known in it is valid."""
     if not isinstance(values, dict):
         return None

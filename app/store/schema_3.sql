@@ -10,7 +10,7 @@ CREATE VIEW message_words AS
     SELECT id, search_words(CAST(content AS BLOB)) AS words FROM message;
 
 CREATE VIRTUAL TABLE search USING fts5 (
-    words, content = 'message_words', content_rowid = 'id',
+    words, content = 'message_words', content_rowid = 'id', prefix = '1 2',
     tokenize = "unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'"
 );
 

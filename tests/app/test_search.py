@@ -1,7 +1,9 @@
 """Search in all chats: what people type is found as they mean it, and the index stays in step."""
 
+import re
 import sqlite3
 import time
+import unicodedata
 from itertools import pairwise
 
 import pytest
@@ -13,8 +15,17 @@ from PySide6.QtTest import QTest
 
 from app.store.chats import ChatStore
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
-from app.store.search import Hit, excerpt, find, query_of, search_words
-from app.ui.finding import fold, places
+from app.store.search import (
+    _UNSPACED,
+    Hit,
+    _is_letter,
+    excerpt,
+    find,
+    patterns_of,
+    query_of,
+    search_words,
+)
+from app.ui.finding import fold, matches, places
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog",
@@ -27,6 +38,9 @@ TEXTS = [
     "don't stop: foo_bar(baz) -- AND or NOT near NEAR(x)",
     "full ｗｉｄｔｈ letters",
     "\ud800 half \0 nothing 👩‍👩‍👧 family",
+    "你好，世界。我使用Python写代码，去年2020",
+    "\u1112\u1161\u11ab\u1100\u1173\u11af か\u3099くせい ｶﾞﾗｽ ন\u09c7\u09be",
+    "בית־ספר ✔\ufe0fdone",
 ]
 
 
@@ -74,7 +88,7 @@ def found(store, text: str) -> list[int]:
         ("物", [2]),
         ("春天来了", [2]),
         ("春来", []),
-        ("世界", [3]),
+        ("世界", [3, 10]),
         ("元気", [3]),
         ("हिन्दी", [4]),
         ("लिख", [4]),
@@ -94,6 +108,21 @@ def found(store, text: str) -> list[int]:
         ('""', []),
         ("* ^ : - ( ) { } '", []),
         ("the", [0]),
+        ("你好，世界", [10]),
+        ("使用Python", [10]),
+        ("Python写", [10]),
+        ("代码 去年2020", [10]),
+        ("用python写代 ", [10]),
+        ("春 来了", [2]),
+        ('"了，万物" 春', [2]),
+        ('"世" 你', [10]),
+        ("한글", [11]),
+        ("がくせい", [11]),
+        ("ガラス", [11]),
+        ("নো", [11]),
+        ("ספר", [12]),
+        ("done", [12]),
+        ("✔\ufe0f", []),
     ],
 )
 def test_what_is_found(filled, text, numbers):
@@ -129,12 +158,79 @@ def test_marks_are_where_the_words_are():
     assert places("STRASSE straße", "straße") == [(0, 7), (8, 14)]
     assert places("aaa", "aa") == [(0, 2)]
     assert places("abc", "") == []
-    line, marks = excerpt("x" * 50 + " " + "word " * 10 + "needle\n\nand  hay " * 30, ["needle"])
-    assert line.startswith("…word")
+    assert places("学がく", "か\u3099く") == [(1, 3)]
+    assert places("한글", "\u1112\u1161\u11ab") == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "stands", "marked"),
+    [
+        ("needle", "needle\n\nand  hay " * 30, {"needle"}),
+        ("don't", "Please don’t stop", {"don’t"}),
+        ("foo_bar(", "call foo_bar(1)", {"foo_bar"}),
+        ('"brown fox"', "a brown\n  fox", {"brown fox"}),
+        ("word cat ", "then the cat", {"word", "cat"}),
+        ("cat ", "catalogue of a cat", {"cat"}),
+        ("zur", "in Zürich", {"Zür"}),
+        ("你好，世界", "说你好，世界。", {"你好，世界"}),
+        ("用python写 python", "我使用Python写", {"用Python写"}),
+    ],
+)
+def test_an_excerpt_is_one_line_around_what_was_typed(typed, stands, marked):
+    before = "concatenate " + "word\n\n " * 100
+    line, marks = excerpt(before + stands + " more" * 50, patterns_of(typed))
+    assert len(line) <= 122
+    assert "\n" not in line
+    assert "  " not in line
+    if not typed.startswith("word"):  # which stands at the beginning
+        assert line.startswith("…word")
+        assert {line[a:b] for a, b in marks} == marked
     assert line.endswith("…")
-    assert len(line) <= 123
-    assert {line[a:b] for a, b in marks} == {"needle"}
-    assert excerpt("short", ["nothing"]) == ("short", ())
+    assert all(a[1] <= b[0] for a, b in pairwise(marks))
+
+
+def test_an_excerpt_of_odd_texts():
+    assert excerpt("short", patterns_of("nothing")) == ("short", ())
+    assert excerpt("", patterns_of("nothing")) == ("", ())
+    assert excerpt(" \0\n ", []) == ("", ())
+    line, marks = excerpt("a" + " " * 9000 + "b", patterns_of("a b"))
+    assert (line, marks) == ("a b", ((0, 1), (2, 3)))
+    line, marks = excerpt("字" * 9000, patterns_of("字"))
+    assert (len(line), line[-1]) == (121, "…")
+
+
+def test_all_of_a_script_without_spaces_are_letters():
+    for first, last in re.findall("(.)-(.)", _UNSPACED):
+        for code in range(ord(first), ord(last) + 1):
+            assert unicodedata.category(chr(code)) == "Cn" or _is_letter(chr(code)), hex(code)
+
+
+# Letters of all kinds, marks, and what may stand between words.
+words = st.text(
+    alphabet="aBé1ßｶﾞか\u3099字漢한\u1112\u1161क\u093fไ่א\u05d0\u05be \"'_-.，・。", max_size=12
+)
+
+
+@given(words, st.integers(0, 11), st.integers(1, 11))
+def test_whole_words_of_a_text_find_it_and_are_marked(text, start, length):
+    """Cut where a new word may begin: at another kind of script, or within one without spaces."""
+    typed = text[start : start + length].replace('"', " ")
+    before = text[:start]
+    if before and _is_letter(fold(before)[-1:] or "a") and fold(typed)[:1] not in set("字漢"):
+        return
+    query = query_of(f'"{typed}')
+    if not query:
+        return
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE s USING fts5(w, tokenize="
+        "\"unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'\")"
+    )
+    connection.execute("INSERT INTO s VALUES (?)", (search_words(text.encode()),))
+    assert connection.execute("SELECT 1 FROM s WHERE s MATCH ?", (query,)).fetchall()
+    connection.close()
+    (pattern,) = patterns_of(f'"{typed}')
+    assert list(matches(text, pattern))
 
 
 def test_deleted_messages_and_chats_are_not_found(filled):
