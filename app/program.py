@@ -33,6 +33,8 @@ from app.settings_controller import SettingsController
 from app.store.chats import ChatStore
 from app.stored_controller import StoredController
 from app.token_counter import TokenCounter
+from app.transfer_controller import TransferController
+from app.transfer_keeper import TransferKeeper
 from app.ui.icons import window_icon
 from app.ui.main_window import MainWindow
 from app.ui.states import Failure, ModelInfo, ModelState, Place, ShownHit
@@ -102,6 +104,9 @@ class Smoldesk(QObject):
         self.backups = BackupKeeper(start.data_dir / "chats.db", start.data_dir / "backups")
         self.backing_up = _thread("backups", self.backups, self)
         self.stored = StoredController(self.chats, self.backups, parent=self)
+        self.files = TransferKeeper()
+        self.files.moveToThread(self.backing_up)
+        self.transfer = TransferController(self.chats, self.files, parent=self)
         app.setWindowIcon(window_icon())
         self.window = MainWindow()
         self.keys = KeyActions(self.window, self.chat, self.chats, self.preferences, self)
@@ -193,6 +198,10 @@ class Smoldesk(QObject):
         sidebar.delete_requested.connect(chats.delete)
         sidebar.temporary_requested.connect(chats.new_temporary_chat)
         sidebar.stored_requested.connect(lambda: self.stored.show(window))
+        sidebar.export_requested.connect(lambda chat: self.transfer.ask_export(chat, window))
+        sidebar.export_all_requested.connect(lambda: self.transfer.ask_export_all(window))
+        sidebar.import_requested.connect(lambda: self.transfer.ask_import(window))
+        self.transfer.told.connect(window.tell_transfer)
         chats.chat_archived.connect(self._on_chat_archived)
         chats.temporary_left.connect(self._on_temporary_left)
         chats.chats_changed.connect(sidebar.show_chats)

@@ -35,6 +35,7 @@ _REFUSED = "refused"
 _TOO_EARLY = "too early"
 _DELETED = "deleted"
 _TEMPORARY = "temporary"
+_TRANSFER = "transfer"
 _NOT_KEPT = "not kept"
 _SETTINGS = "settings"
 
@@ -221,6 +222,11 @@ class MainWindow(QMainWindow):
         """Say that a temporary chat was closed, and offer to open it again."""
         words = self.tr("The temporary chat was closed. When the program ends, it is gone.")
         self.notice.tell(words, self.tr("Open it again"), undo, kind=_TEMPORARY)
+
+    @Slot(str)
+    def tell_transfer(self, words: str) -> None:
+        """Say what became of an export or import."""
+        self.notice.tell(words, kind=_TRANSFER)
 
     def tell_messages_deleted(self, first: int, count: int, undo: Callable[[], None]) -> None:
         """Say that messages were deleted, and offer to bring them back."""
