@@ -35,6 +35,7 @@ class OpenedChat:
     draft: str
     options: SamplingOptions
     system_prompt: str | None
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +376,7 @@ class ChatController(QObject):
                 conversation.edited_text if editing else conversation.chat.draft,
                 conversation.live.current,
                 conversation.chat.system_prompt,
+                conversation.temporary,
             )
         )
         self.editing_changed.emit(editing)

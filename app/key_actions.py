@@ -34,6 +34,7 @@ class KeyActions(QObject):
         last = chat.last_reply
         actions: dict[str, Callable[[], object]] = {
             "new_chat": window.header.new_chat.click,
+            "temporary_chat": chats.new_temporary_chat,
             "settings": lambda: preferences.show_settings(window),
             "keys": lambda: preferences.show_keys(window),
             "help": lambda: preferences.show_keys(window),

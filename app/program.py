@@ -37,7 +37,7 @@ from app.transfer_controller import TransferController
 from app.transfer_keeper import TransferKeeper
 from app.ui.icons import window_icon
 from app.ui.main_window import MainWindow
-from app.ui.states import Failure, ModelInfo, ModelState, Place, ShownHit
+from app.ui.states import Failure, ModelInfo, ModelState, Place, ShownBackup, ShownHit
 from app.ui.theme import Appearance
 from app.worker import EngineWorker, Look
 from engine.places import models_dir
@@ -121,6 +121,8 @@ class Smoldesk(QObject):
         for problem in (self.preferences.problem, log_problem, self.store.problem):
             if problem is not None:
                 self.window.tell(problem)
+        if self.store.begun_anew:
+            self.stored.look_for_newest()
         self.reporter.install()  # from here on there is a window that can tell of a bug
 
     def show(self) -> None:
@@ -197,6 +199,9 @@ class Smoldesk(QObject):
         sidebar.archive_requested.connect(lambda chat_id: chats.archive(chat_id, True))
         sidebar.delete_requested.connect(chats.delete)
         sidebar.temporary_requested.connect(chats.new_temporary_chat)
+        self.stored.newest_offered.connect(self._on_backup_offered)
+        self.stored.failed.connect(window.tell)
+        sidebar.temporary_requested.connect(window.make_room)
         sidebar.stored_requested.connect(lambda: self.stored.show(window))
         sidebar.export_requested.connect(lambda chat: self.transfer.ask_export(chat, window))
         sidebar.export_all_requested.connect(lambda: self.transfer.ask_export_all(window))
@@ -307,6 +312,7 @@ class Smoldesk(QObject):
         window = self.window
         window.sidebar.select_chat(opened.id)
         window.composer.show_text(opened.draft)
+        window.show_temporary(opened.temporary)
         window.transcript.show_conversation(opened.messages)
         window.find_bar.refresh()
         window.panel.sampling.bars.set_asked(bool(opened.messages))
@@ -337,6 +343,10 @@ class Smoldesk(QObject):
             self.chats.open_chat(chat_id)
 
         self.window.tell_archived(chat_id, title, undo)
+
+    @Slot(object)
+    def _on_backup_offered(self, backup: ShownBackup) -> None:
+        self.window.tell_backup(backup, lambda: self.stored.bring_back(backup.path))
 
     @Slot(int)
     def _on_temporary_left(self, chat_id: int) -> None:

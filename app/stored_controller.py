@@ -7,7 +7,7 @@ from app.backup_keeper import BackupKeeper
 from app.chat_list_controller import ChatListController
 from app.store.chats import KEEP_DELETED
 from app.store.records import ChatRecord, MessageRecord
-from app.ui.states import Failure, StoredChat
+from app.ui.states import Failure, ShownBackup, StoredChat
 
 _FIRST_BACKUP = 60_000  # ms after the start, when there is nothing else to do any more
 _LOOK_AGAIN = 3_600_000  # ms
@@ -18,6 +18,7 @@ class StoredController(QObject):
 
     failed = Signal(object)  # Failure
     brought_back = Signal(int)  # chats out of a backup
+    newest_offered = Signal(object)  # ShownBackup
     _backups_listed = Signal(object)  # list[ShownBackup]
     _chats_changed = Signal(object, object)  # archive and trash: list[StoredChat] each
 
@@ -28,7 +29,7 @@ class StoredController(QObject):
         self._present: set[float] = set()  # when the chats were made that are here
         self._found = 0
         queued = Qt.ConnectionType.QueuedConnection
-        keeper.listed.connect(self._backups_listed, queued)
+        keeper.listed.connect(self._on_listed, queued)
         keeper.chat_read.connect(self._on_chat_read, queued)
         keeper.all_read.connect(self._on_all_read, queued)
         keeper.forgotten.connect(self._on_forgotten, queued)
@@ -40,6 +41,12 @@ class StoredController(QObject):
         QTimer.singleShot(_FIRST_BACKUP, self, keeper.back_up)
         self._timer.start()
         self._dialog_open = False
+        self._offering = False
+
+    def look_for_newest(self) -> None:
+        """After a damaged file was set aside: offer what there is a backup of."""
+        self._offering = True
+        self._keeper.tell()
 
     def show(self, window: QWidget) -> QWidget:
         """Open the dialog."""
@@ -90,6 +97,13 @@ class StoredController(QObject):
         for chat_id in chat_ids:
             self._chats.library.restore(chat_id)
         self._chats.tell()
+
+    @Slot(object)
+    def _on_listed(self, backups: list[ShownBackup]) -> None:
+        if self._offering and backups:
+            self.newest_offered.emit(backups[0])
+        self._offering = False
+        self._backups_listed.emit(backups)
 
     @Slot(object, object)
     def _on_chat_read(self, chat: ChatRecord, messages: list[MessageRecord]) -> None:

@@ -63,6 +63,11 @@ class ChatStore:
         """What the user should know about the opening of the file."""
         return self._database.problem
 
+    @property
+    def begun_anew(self) -> bool:
+        """Whether the file was damaged, so that there are no chats but those of backups."""
+        return self._database.begun_anew
+
     def chats(self, *, deleted: bool = False) -> list[ChatRecord]:
         """All chats but deleted ones, or these; the most recently updated first."""
         unwritten, forgotten = self._writer.unwritten()  # first: what is written now is read then

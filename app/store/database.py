@@ -50,6 +50,7 @@ class Database:
     last_id: int  # the highest that a chat or message has or had
     marker: Path | None = None
     problem: Failure | None = None
+    begun_anew: bool = False  # because the file was damaged
 
     def close(self, *, sound: bool) -> None:
         """Let go of the file; one that is not `sound` is looked through at the next opening."""
@@ -105,7 +106,8 @@ def _begin_anew(path: Path) -> Database:
         words = problems.cannot_open(error, path)
         aside = f"The file from before was damaged and kept as {kept}. {words.remedy}"
         return Database(*_in_memory(), problem=replace(words, remedy=aside))
-    return Database(*connections, marker=marker, problem=problems.set_aside(path, kept))
+    problem = problems.set_aside(path, kept)
+    return Database(*connections, marker=marker, problem=problem, begun_anew=True)
 
 
 def _version_of(path: Path) -> int:

@@ -54,6 +54,12 @@ class Key:
 KEYS = (
     Key("new_chat", "Ctrl+N", QT_TRANSLATE_NOOP("keys", "New chat"), _CHATS),
     Key(
+        "temporary_chat",
+        "Ctrl+Shift+N",
+        QT_TRANSLATE_NOOP("keys", "New temporary chat"),
+        _CHATS,
+    ),
+    Key(
         "search",
         "Ctrl+K",
         QT_TRANSLATE_NOOP("keys", "Search in all chats"),

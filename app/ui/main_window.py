@@ -13,7 +13,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShortcut,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMainWindow, QMessageBox, QVBoxLayout, QWidget
 
 from app.ui.composer.composer import Composer
 from app.ui.header import Header
@@ -21,13 +21,13 @@ from app.ui.keys import KEYS, pressed_by_enter
 from app.ui.notice import Notice
 from app.ui.panel.side_panel import SidePanel
 from app.ui.sidebar.sidebar import Sidebar
-from app.ui.states import Failure
+from app.ui.states import Failure, ShownBackup
 from app.ui.status_line import StatusLine
 from app.ui.theme import COLUMN_WIDTH, SCROLL_BAR, UNIT, Colours
 from app.ui.transcript.find_bar import FindBar
 from app.ui.transcript.transcript import Transcript
 from app.ui.window_page import WindowPage
-from app.ui.wording import whole
+from app.ui.wording import day, whole
 
 # Kinds of notices.
 _NO_MODEL = "no model"
@@ -60,6 +60,11 @@ class MainWindow(QMainWindow):
         self.notice = Notice()
         self.transcript = Transcript()
         self.find_bar = FindBar(self.transcript)
+        self.temporary = QLabel(self.tr("Temporary chat: nothing of it is written to the disk."))
+        self.temporary.setObjectName("temporary")
+        self.temporary.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.temporary.setWordWrap(True)
+        self.temporary.hide()
         self.composer = Composer()
         self.status = StatusLine()
         self.panel = SidePanel()
@@ -69,9 +74,9 @@ class MainWindow(QMainWindow):
         self.find_bar.left.connect(self.composer.setFocus)
         self.setCentralWidget(self.page)
         self.setMinimumSize(self.page.least_size())
-        self.header.new_chat_requested.connect(self._make_room)
-        self.sidebar.new_chat_requested.connect(self._make_room)
-        self.sidebar.chat_entered.connect(self._make_room)
+        self.header.new_chat_requested.connect(self.make_room)
+        self.sidebar.new_chat_requested.connect(self.make_room)
+        self.sidebar.chat_entered.connect(self.make_room)
         self.composer.stop_requested.connect(self.stop_requested)
         self.composer.refused.connect(self._tell_refused)
         self.composer.too_early.connect(lambda words: self.notice.tell(words, kind=_TOO_EARLY))
@@ -105,6 +110,7 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.notice)
+        column.addWidget(self.temporary)
         column.addWidget(self.find_bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(row)
@@ -119,7 +125,7 @@ class MainWindow(QMainWindow):
             "sidebar": self.header.sidebar.click,
             "panel": self.header.panel.click,
             "stop": self.stop_requested.emit,
-            "focus_message": self._make_room,
+            "focus_message": self.make_room,
             "rename_chat": self._rename_chat,
             "search": self._search,
             "find": self._find,
@@ -168,7 +174,7 @@ class MainWindow(QMainWindow):
         self.page.show_bars(sidebar=sidebar, panel=panel)
 
     @Slot()
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Something is to be done in the conversation."""
         self.page.make_room()
         self.composer.setFocus()
@@ -227,6 +233,15 @@ class MainWindow(QMainWindow):
     def tell_transfer(self, words: str) -> None:
         """Say what became of an export or import."""
         self.notice.tell(words, kind=_TRANSFER)
+
+    def tell_backup(self, backup: ShownBackup, restore: Callable[[], None]) -> None:
+        """Say that the chats of a file that is damaged can be had from a backup."""
+        words = self.tr("There is a backup of your chats of %1.").replace("%1", day(backup.when))
+        self.notice.tell(words, self.tr("Bring them back"), restore)
+
+    def show_temporary(self, temporary: bool) -> None:
+        """Whether the open chat is one that is never written to the disk."""
+        self.temporary.setVisible(temporary)
 
     def tell_messages_deleted(self, first: int, count: int, undo: Callable[[], None]) -> None:
         """Say that messages were deleted, and offer to bring them back."""

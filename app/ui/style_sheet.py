@@ -106,6 +106,8 @@ QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 #renameField {{ background: {c.field}; color: {c.text}; border: 1px solid {c.accent};
     border-radius: {2 * u}px; padding: 0 {3 * u - 3}px;
     selection-background-color: {c.selection}; selection-color: {c.text}; }}
+#temporary {{ background: {c.notice_ground}; color: {c.text}; padding: {u}px {4 * u}px;
+    border-bottom: 1px solid {c.border}; }}
 #findBar {{ background: {c.panel}; border-bottom: 1px solid {c.border}; }}
 #searchField, #findBar QLineEdit {{ background: {c.field}; color: {c.text};
     border: 1px solid {c.border}; border-radius: {2 * u}px; padding: {u}px {u}px;

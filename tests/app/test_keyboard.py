@@ -106,6 +106,10 @@ def searching(smoldesk) -> bool:
     return QApplication.focusWidget() is smoldesk.window.sidebar.field
 
 
+def temporary(smoldesk) -> bool:
+    return smoldesk.window.temporary.isVisible()
+
+
 def finding(smoldesk) -> bool:
     return QApplication.focusWidget() is smoldesk.window.find_bar.field
 
@@ -114,6 +118,7 @@ def finding(smoldesk) -> bool:
 EFFECTS = {
     "rename_chat": (None, renaming, lambda _: True),
     "new_chat": (None, lambda s: len(s.window.transcript.messages), lambda _: 0),
+    "temporary_chat": (None, temporary, lambda _: True),
     "find": (None, finding, lambda _: True),
     "find_next": (None, finding, lambda _: True),
     "find_previous": (None, finding, lambda _: True),

@@ -146,3 +146,22 @@ def test_a_damaged_library_is_brought_back_whole(
     assert sorted(chat.title for chat in fresh.chats()) == ["archived chat", "listed chat"]
     smoldesk.chats.library.store = before
     fresh.close(5)
+
+
+def test_after_damage_the_newest_backup_is_offered(open_window, wait_until, tmp_path):
+    first = open_window(FakeEngine())
+    first.chat.submit("to be kept")
+    wait_until(lambda: first.scheduler.idle)
+    assert first.store.flush(5)
+    path = first.store._path
+    first.backups.back_up()
+    wait_until(lambda: list(path.parent.glob("backups/*.db")))
+    first.end()
+    path.write_bytes(b"SQLite format 3\0" + bytes(5000))
+    second = open_window(FakeEngine())
+    notice = second.window.notice
+    wait_until(lambda: "backup" in notice.words.text())
+    assert titles(second) == []
+    notice.action.click()
+    wait_until(lambda: titles(second) == ["to be kept"])
+    assert "damaged" in notice.words.text()  # what is told before is still there

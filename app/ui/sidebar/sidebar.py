@@ -165,7 +165,10 @@ class Sidebar(QFrame):
         menu = QMenu(self)
         menu.setMinimumWidth(50 * UNIT)
         for words, signal in (
-            (self.tr("New temporary chat"), self.temporary_requested),
+            (
+                f"{self.tr('New temporary chat')}\t{BY_NAME['temporary_chat'].native}",
+                self.temporary_requested,
+            ),
             (self.tr("Import chats…"), self.import_requested),
             (self.tr("Export all chats…"), self.export_all_requested),
             (self.tr("Archive, trash and backups…"), self.stored_requested),
