@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from app.ui.states import NextToken
@@ -105,6 +106,11 @@ class LoadedEngine(Protocol):
     @property
     def name(self) -> str:
         """The model's."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The model's file or folder."""
         ...
 
     @property

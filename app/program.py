@@ -25,6 +25,7 @@ from app.instance import RaiseServer
 from app.key_actions import KeyActions
 from app.look_ahead import LookAhead
 from app.model_controller import ModelController
+from app.model_digester import ModelDigester
 from app.reply_recorder import ReplyRecorder
 from app.scheduler import Scheduler
 from app.search_controller import SearchController, Searcher
@@ -104,6 +105,8 @@ class Smoldesk(QObject):
         self.backups = BackupKeeper(start.data_dir / "chats.db", start.data_dir / "backups")
         self.backing_up = _thread("backups", self.backups, self)
         self.stored = StoredController(self.chats, self.backups, parent=self)
+        self.digester = ModelDigester()
+        self.digester.moveToThread(self.backing_up)
         self.files = TransferKeeper()
         self.files.moveToThread(self.backing_up)
         self.transfer = TransferController(self.chats, self.files, parent=self)
@@ -176,6 +179,7 @@ class Smoldesk(QObject):
         worker.reply_failed.connect(scheduler.on_failed, queued)
         worker.looked.connect(self.look.on_looked, queued)
         worker.counting_changed.connect(self.counter.set_counting, queued)
+        self.digester.known.connect(self.recorder.on_digest_known, queued)
         self.counter.counted.connect(self.window.status.gauge.set_draft, queued)
         self.counter.frame_counted.connect(self.window.status.gauge.set_frame, queued)
         self._store_failed.connect(self._on_store_failed, queued)
@@ -370,6 +374,7 @@ class Smoldesk(QObject):
     def _on_model_ready(self, info: ModelInfo) -> None:
         self.window.status.gauge.set_limits(info.context_length, info.longest_prompt)
         self.recorder.on_model_ready(info)
+        self.digester.request(info.path)
         self.scheduler.on_model_ready()
         self.look.again()
 

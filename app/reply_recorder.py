@@ -28,6 +28,7 @@ class ReplyRecorder(QObject):
         self.details: dict[int, str] = {}  # of bugs, by message; not for the disk
         self._library = library
         self._model: ModelInfo | None = None
+        self._digests: dict[str, str] = {}  # of models, by path
         self._unsaved: dict[int, Conversation] = {}  # replies that grew since they were kept
         self._saving = QTimer(self, singleShot=True, interval=SAVE_EVERY)
         self._saving.timeout.connect(self.save)
@@ -41,6 +42,11 @@ class ReplyRecorder(QObject):
     def on_model_ready(self, info: ModelInfo) -> None:
         """Which model writes from now on."""
         self._model = info
+
+    @Slot(str, str)
+    def on_digest_known(self, path: str, digest: str) -> None:
+        """Which file the model is."""
+        self._digests[path] = digest
 
     @Slot()
     def save(self) -> None:
@@ -126,7 +132,12 @@ class ReplyRecorder(QObject):
         model = self._model
         if model is None:
             return {}
-        return {"model": model.name, "device": model.device, "precision": model.precision}
+        return {
+            "model": model.name,
+            "model_digest": self._digests.get(model.path, ""),
+            "device": model.device,
+            "precision": model.precision,
+        }
 
 
 def _after(count: int, finished: Finished) -> tuple[tuple[int, SamplingOptions], ...]:

@@ -220,4 +220,5 @@ def _info(engine: LoadedEngine, session: Session) -> ModelInfo:
         device.threads,
         session.context_length,
         session.window.limit,
+        str(engine.path),
     )

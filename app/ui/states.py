@@ -54,6 +54,7 @@ class ModelInfo:
     threads: int
     context_length: int = 0  # tokens that it can remember
     longest_prompt: int = 0  # tokens; of a longer one the oldest messages are left out
+    path: str = ""  # of its file or folder
 
 
 class Activity(Enum):

@@ -66,6 +66,7 @@ class FakeEngine:
     reason: str = "end_of_turn"
     deaf: bool = False  # never looks at cancel while loading, as an import does
     name: str = "SmolLM2-135M-Instruct"
+    path: Path = Path("no such model")
     device: FakeDevice = field(default_factory=FakeDevice)
     loads: int = 0
     chosen: tuple[str | None, str | None] = (None, None)  # device and precision asked for

@@ -1,5 +1,6 @@
 """Replies as records: going on, stopping, deleting, failing; what the store holds of each."""
 
+import hashlib
 import sqlite3
 import threading
 import time
@@ -143,6 +144,17 @@ def test_a_text_that_does_not_fit_says_so_before_it_is_sent(open_window, wait_un
     wait_until(lambda: gauge.too_long)
     assert "Too long" in gauge.words.text()
     assert "Shorten" in gauge.toolTip()
+
+
+def test_a_reply_knows_which_file_its_model_is(open_window, wait_until, tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"weights")
+    smoldesk = open_window(FakeEngine(path=path))
+    digest = hashlib.sha256(b"weights").hexdigest()
+    wait_until(lambda: smoldesk.recorder._digests.get(str(path)) == digest)
+    smoldesk.chat.submit("go")
+    wait_until(lambda: ready(smoldesk))
+    assert smoldesk.chat.last_reply.reply.model_digest == digest
 
 
 def test_no_look_ahead_delays_a_reply(open_window, wait_until):

@@ -1,5 +1,6 @@
 """What is installed, and which model is meant by what someone typed."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from engine.errors import EngineError, ModelFileError, ModelNotFoundError
 from engine.files.catalog import DEFAULT_MODEL
+from engine.files.digest import weights_digest
 from engine.files.library import find_model, installed_models
 
 GGUF_HEAD = b"GGUF" + bytes(60)
@@ -206,3 +208,13 @@ def test_the_library_needs_no_torch():
     code = "import engine.files.default_model, sys; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+def test_a_digest_is_of_the_contents_and_of_all_files(tmp_path):
+    one = tmp_path / "a.gguf"
+    one.write_bytes(b"weights")
+    assert weights_digest(one) == hashlib.sha256(b"weights").hexdigest()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    assert weights_digest(folder) == weights_digest(one)
