@@ -1,30 +1,23 @@
 """Which file a model is, told by its sha256, worked out beside everything else."""
 
+import contextlib
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, Signal, Slot
+from PySide6.QtCore import Signal
 
-from engine.errors import EngineError
+from app.errands import Errands
 from engine.files.digest import weights_digest
 
 
-class ModelDigester(QObject):
-    """Lives on a thread where nobody waits: a large model takes seconds."""
+class ModelDigester(Errands):
+    """A large model takes seconds, which nobody waits for."""
 
     known = Signal(str, str)  # path, sha256
-    _requested = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._requested.connect(self._on_requested, Qt.ConnectionType.QueuedConnection)
 
     def request(self, path: str) -> None:
-        """Work it out; called on the window's thread."""
-        self._requested.emit(path)
+        """Work it out."""
+        self.ask(lambda: self._tell(path))
 
-    @Slot(str)
-    def _on_requested(self, path: str) -> None:
-        try:
+    def _tell(self, path: str) -> None:
+        with contextlib.suppress(OSError):  # a model in memory whose file is gone
             self.known.emit(path, weights_digest(Path(path)))
-        except (OSError, EngineError):
-            return  # a model in memory whose file is gone

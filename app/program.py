@@ -148,6 +148,7 @@ class Smoldesk(QObject):
         self.preferences.save_pending()
         self.model.cancel()
         self.scheduler.cancel()
+        self.files.cancel.set()
         threads = (self.counting, self.backing_up, self.thread_)
         for thread in threads:
             thread.quit()

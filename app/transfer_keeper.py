@@ -1,20 +1,21 @@
 """Writes exports and reads imports, on the thread on which backups are made."""
 
 import re
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from PySide6.QtCore import QMarginsF, QObject, Qt, QUrl, Signal, Slot
+from PySide6.QtCore import QMarginsF, QUrl, Signal
 from PySide6.QtGui import QPageLayout, QPageSize, QPdfWriter, QTextDocument
 
+from app.errands import Errands
 from app.store.records import ChatRecord, MessageRecord
 from app.transfer.archive import replacing, write_archive, write_text
 from app.transfer.chat_json import to_json
 from app.transfer.chat_markdown import to_markdown
 from app.transfer.reading import read_file
 from app.transfer.report import Report, TransferError
-from app.ui.states import Failure
 
 Chat = tuple[ChatRecord, list[MessageRecord]]
 
@@ -27,37 +28,28 @@ _PAGE = (
 )
 
 
-class TransferKeeper(QObject):
+class TransferKeeper(Errands):
     """Does one thing after the other, in the order they were asked for by the window's thread."""
 
     exported = Signal(str, int)  # the path, how many chats
     chat_read = Signal(object, object)  # ChatRecord, list[MessageRecord]: of an import
     all_read = Signal(object)  # Report
-    failed = Signal(object)  # Failure
-    _requested = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
-        self._requested.connect(self._do, Qt.ConnectionType.QueuedConnection)
+        self.cancel = threading.Event()  # the program ends
 
     def export(self, path: Path, chat: Chat, branch: list[MessageRecord]) -> None:
         """Write one chat, in the form that the ending of `path` names."""
-        self._requested.emit(lambda: self._export(path, chat, branch))
+        self.ask(lambda: self._export(path, chat, branch))
 
     def export_all(self, path: Path, chats: Iterable[Chat]) -> None:
         """Write chats into one zip file; they are read while that is written."""
-        self._requested.emit(lambda: self._export_all(path, chats))
+        self.ask(lambda: self._export_all(path, chats))
 
     def read(self, paths: list[Path]) -> None:
         """Read the chats in these files, and say so one by one."""
-        self._requested.emit(lambda: self._read(paths))
-
-    @Slot(object)
-    def _do(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except TransferError as error:
-            self.failed.emit(Failure(error.what, error.remedy))
+        self.ask(lambda: self._read(paths))
 
     def _export(self, path: Path, chat: Chat, branch: list[MessageRecord]) -> None:
         record, messages = chat
@@ -73,13 +65,16 @@ class TransferKeeper(QObject):
         self.exported.emit(str(path), 1)
 
     def _export_all(self, path: Path, chats: Iterable[Chat]) -> None:
-        self.exported.emit(str(path), write_archive(path, chats, made_by=_made_by()))
+        count = write_archive(path, chats, made_by=_made_by(), cancel=self.cancel)
+        self.exported.emit(str(path), count)
 
     def _read(self, paths: list[Path]) -> None:
         report = Report()
         for path in paths:
             try:
                 for chat, messages in read_file(path, report):
+                    if self.cancel.is_set():
+                        return
                     self.chat_read.emit(chat, messages)
             except TransferError as error:
                 report.problems.append(str(error))
