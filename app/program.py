@@ -33,6 +33,7 @@ from app.settings import Settings, SettingsFile, read_geometry, write_geometry
 from app.settings_controller import SettingsController
 from app.store.chats import ChatStore
 from app.stored_controller import StoredController
+from app.title_finder import TitleFinder
 from app.token_counter import TokenCounter
 from app.transfer_controller import TransferController
 from app.transfer_keeper import TransferKeeper
@@ -83,6 +84,13 @@ class Smoldesk(QObject):
         self.scheduler = Scheduler(self)
         library = ChatLibrary(self.store, self.preferences.new_chat_defaults)
         self.recorder = ReplyRecorder(library, self.scheduler, parent=self)
+        self.titles = TitleFinder(
+            library,
+            self.scheduler,
+            self.recorder,
+            lambda: self.preferences.settings.suggest_titles,
+            parent=self,
+        )
         self.look = LookAhead(self.scheduler, parent=self)
         self.chats = ChatListController(library, self.scheduler, self.recorder, parent=self)
         self.chat = ChatController(
@@ -178,6 +186,8 @@ class Smoldesk(QObject):
         worker.reply_grew.connect(scheduler.on_grew, queued)
         worker.reply_ended.connect(scheduler.on_ended, queued)
         worker.reply_failed.connect(scheduler.on_failed, queued)
+        scheduler.title_requested.connect(worker.work, queued)
+        worker.title_found.connect(self.titles.on_title_found, queued)
         worker.looked.connect(self.look.on_looked, queued)
         worker.counting_changed.connect(self.counter.set_counting, queued)
         self.digester.known.connect(self.recorder.on_digest_known, queued)
@@ -215,6 +225,7 @@ class Smoldesk(QObject):
         chats.chat_archived.connect(self._on_chat_archived)
         chats.temporary_left.connect(self._on_temporary_left)
         chats.chats_changed.connect(sidebar.show_chats)
+        self.titles.titled.connect(chats.tell)
         chats.chats_changed.connect(self._remember_open_chat)
         chat.chat_opened.connect(self._on_chat_opened)
         chats.chat_deleted.connect(self._on_chat_deleted)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.ui.states import ChatState, Failure, ReplyGrowth
-from app.worker import LookRequest, ReplyRequest
+from app.worker import LookRequest, ReplyRequest, TitleRequest
 from engine.events import Finished, PromptProgress
 from engine.messages import Message
 from engine.options import LiveOptions
@@ -40,6 +40,7 @@ class Scheduler(QObject):
 
     reply_requested = Signal(object)  # ReplyRequest
     look_requested = Signal(object)  # LookRequest
+    title_requested = Signal(object)  # TitleRequest
     model_needed = Signal()
     moved = Signal(object)  # Job: its state changed
     progressed = Signal(object, object)  # Job, PromptProgress
@@ -84,6 +85,15 @@ class Scheduler(QObject):
         if self.idle:
             self._look = threading.Event()
             self.look_requested.emit(LookRequest(key, tuple(messages), ahead, self._look))
+
+    def find_title(self, chat_id: int, messages: Sequence[Message]) -> bool:
+        """Ask for a title while there is nothing else to do; whether it was asked for."""
+        if not self.idle:
+            return False
+        self._look.set()
+        self._look = threading.Event()
+        self.title_requested.emit(TitleRequest(chat_id, tuple(messages), self._look))
+        return True
 
     def stop(self, job: Job) -> None:
         """End a reply and keep what there is of it."""

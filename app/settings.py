@@ -36,6 +36,7 @@ class Settings:
     system_prompt: str | None = None  # of new chats; None: the model's built-in one
     presets: tuple[Preset, ...] = ()  # the user's own
     quiet: bool = False  # half of the processor is left to other programs
+    suggest_titles: bool = False  # the model finds a title for a chat, while it is idle
     sidebar_shown: bool = True
     panel_shown: bool = True
     open_chat: int | None = None  # that was open last
@@ -161,6 +162,7 @@ def _is_valid(name: str, value: Any) -> bool:
         "zoom": type(value) is int and ZOOM[0] <= value <= ZOOM[1],
         "system_prompt": value is None or (text is not None and len(text) <= LONGEST_SYSTEM_PROMPT),
         "quiet": isinstance(value, bool),
+        "suggest_titles": isinstance(value, bool),
         "sidebar_shown": isinstance(value, bool),
         "panel_shown": isinstance(value, bool),
         "open_chat": value is None or type(value) is int,

@@ -111,6 +111,7 @@ class SettingsController(QObject):
         dialog.device_chosen.connect(lambda device: self.change(device=device))
         dialog.precision_chosen.connect(lambda precision: self.change(precision=precision))
         dialog.quiet_chosen.connect(lambda quiet: self.change(quiet=quiet))
+        dialog.titles_chosen.connect(lambda wanted: self.change(suggest_titles=wanted))
         dialog.system_prompt_changed.connect(lambda text: self.change(system_prompt=text))
         dialog.usual_options_requested.connect(lambda: self.change(options=USUAL))
         self.changed.connect(dialog.show_settings)

@@ -12,8 +12,9 @@ from app.ui.states import ModelInfo, NextToken, ReplyGrowth
 from engine.errors import StoppedError
 from engine.events import Finished, PromptProgress, Token
 from engine.messages import Message
-from engine.options import LiveOptions
+from engine.options import LiveOptions, SamplingOptions
 
+_TITLE_TOKENS = 20
 FRAME = 1 / 60  # seconds; text that comes faster than the eye is handed over in one piece
 
 
@@ -55,6 +56,15 @@ class LookRequest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TitleRequest:
+    """Find a title for the chat of that id, which `messages` ask for."""
+
+    chat_id: int
+    messages: tuple[Message, ...]
+    cancel: threading.Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Look:
     """The answer to a LookRequest: the prompt and, if asked for, the step after it."""
 
@@ -79,6 +89,7 @@ class EngineWorker(QObject):
     reply_ended = Signal(int, object)  # message id, Finished
     reply_failed = Signal(int, object)  # message id, Failure
     looked = Signal(object)  # Look
+    title_found = Signal(int, str)  # chat id, what the model said
     counting_changed = Signal(object)  # Counting
 
     def __init__(self, open_engine: EngineOpener) -> None:
@@ -87,13 +98,15 @@ class EngineWorker(QObject):
         self._session: Session | None = None
 
     @Slot(object)
-    def work(self, request: LoadRequest | ReplyRequest | LookRequest) -> None:
+    def work(self, request: LoadRequest | ReplyRequest | LookRequest | TitleRequest) -> None:
         """Do `request`; for a load or a reply exactly one closing signal follows, come what may."""
         try:
             if isinstance(request, LoadRequest):
                 self._load(request)
             elif isinstance(request, ReplyRequest):
                 self._reply(request)
+            elif isinstance(request, TitleRequest):
+                self._find_title(request)
             else:
                 self._look(request)
         except StoppedError:
@@ -104,7 +117,7 @@ class EngineWorker(QObject):
                 self.loading_failed.emit(failure)
             elif isinstance(request, ReplyRequest):
                 self.reply_failed.emit(request.message_id, failure)
-            # A look that failed is not worth a word: the reply will say it if it matters.
+            # A look or a title that failed is not worth a word: a reply will say it if it matters.
 
     def _load(self, request: LoadRequest) -> None:
         self._session = None  # lets go of the old model's memory before the new one needs it
@@ -127,6 +140,14 @@ class EngineWorker(QObject):
         self._session = engine.session()
         self.counting_changed.emit(self._session.window)
         self.engine_loaded.emit(_info(engine, self._session))
+
+    def _find_title(self, request: TitleRequest) -> None:
+        if self._session is None or request.cancel.is_set():
+            return
+        options = LiveOptions(SamplingOptions(temperature=0, max_new_tokens=_TITLE_TOKENS))
+        for event in self._session.reply(request.messages, options, cancel=request.cancel):
+            if isinstance(event, Finished) and event.reason in ("end_of_turn", "length"):
+                self.title_found.emit(request.chat_id, event.text)
 
     def _look(self, request: LookRequest) -> None:
         if self._session is None or request.cancel.is_set():

@@ -27,6 +27,7 @@ SIGNALS = (
     "device_chosen",
     "precision_chosen",
     "quiet_chosen",
+    "titles_chosen",
     "system_prompt_changed",
     "usual_options_requested",
 )

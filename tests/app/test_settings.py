@@ -39,6 +39,7 @@ CHOSEN = Settings(
     system_prompt="Be brief. 👋",
     presets=(Preset("Mine", ALL_CHANGED), Preset("Usual", SamplingOptions())),
     quiet=True,
+    suggest_titles=True,
     sidebar_shown=False,
     panel_shown=False,
 )

@@ -46,6 +46,11 @@ class ShownSettings(Protocol):
         ...
 
     @property
+    def suggest_titles(self) -> bool:
+        """Whether the model finds the titles of chats."""
+        ...
+
+    @property
     def quiet(self) -> bool:
         """Whether half of the processor is left to other programs."""
         ...
@@ -69,6 +74,7 @@ class SettingsDialog(Dialog):
     device_chosen = Signal(str)
     precision_chosen = Signal(str)
     quiet_chosen = Signal(bool)
+    titles_chosen = Signal(bool)
     system_prompt_changed = Signal(object)  # None: the model's own; "": empty; else one's own
     usual_options_requested = Signal()
 
@@ -97,6 +103,7 @@ class SettingsDialog(Dialog):
         self.device.show_choice(settings.device)
         self.precision.show_choice(settings.precision)
         self.effort.show_choice("quiet" if settings.quiet else "full")
+        self.titles.show_choice("model" if settings.suggest_titles else "line")
         self.prompt.show_value(settings.system_prompt)
         self.options.setText(options_in_words(settings.options))
         self.usual.setEnabled(settings.options != USUAL)
@@ -144,6 +151,13 @@ class SettingsDialog(Dialog):
         card = Card()
         card.add(self.tr("How words are chosen"), self.usual, hint=self.options)
         card.add_whole(self.prompt)
+        self.titles = Choice(
+            self.tr("Titles"),
+            (("line", self.tr("First line")), ("model", self.tr("By the model"))),
+        )
+        self.titles.chosen.connect(lambda chosen: self.titles_chosen.emit(chosen == "model"))
+        when = self.tr("A model finds a title after the first reply, when it has nothing to do.")
+        card.add(self.tr("Titles"), self.titles, hint=plain_label(when, muted=True))
         self.add_part(self.tr("New chats"), card)
 
     def _add_model(self) -> None:
