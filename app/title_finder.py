@@ -13,7 +13,7 @@ from engine.messages import Message
 
 _REST = 2_000  # ms after a reply: by then the next question is being typed, or nothing
 _LONGEST_EXCERPT = 600  # characters of a message that the model is shown
-_MOST_WORDS = 10
+_MOST_WORDS = 7
 
 _TASK = (
     "Write a title of two to six words for the conversation below. "
