@@ -10,11 +10,14 @@ from typing import Any
 
 from app.store import problems
 from app.store.database import open_database
+from app.store.put_log import PutLog, read_left
 from app.store.records import (
     CHAT_COLUMNS,
     MESSAGE_COLUMNS,
     REPLY_COLUMNS,
     ChatRecord,
+    Forgotten,
+    Key,
     MessageRecord,
     Row,
     read_chat,
@@ -36,6 +39,7 @@ _MESSAGES = (
 _UNFINISHED = (
     f"{_MESSAGES} m.id IN (SELECT message_id FROM reply WHERE status IN ('waiting', 'streaming'))"
 )
+_RUNNING = {ReplyStatus.WAITING.value, ReplyStatus.STREAMING.value}
 _OLD = "SELECT id FROM chat WHERE deleted_at IS NOT NULL AND deleted_at < ?"
 
 
@@ -54,9 +58,9 @@ class ChatStore:
         self._sound = True  # as far as is known
         self._told = False
         self._closed = False
-        self._writer = Writer(self._database.writer, path, on_problem)
-        self._ids = itertools.count(self._database.last_id + 1)
-        self._clear_up()
+        left = self._take_up()
+        self._ids = itertools.count(max([self._database.last_id, *(id for _, id in left)]) + 1)
+        self._clear_up(besides=left)
 
     @property
     def problem(self) -> Failure | None:
@@ -151,12 +155,42 @@ class ChatStore:
                 self._on_problem(problems.cannot_read(error, self._path))
         return rows
 
-    def _clear_up(self) -> None:
+    def _take_up(self) -> set[Key]:
+        """Begin to write, first what an earlier session put and could not write; of what it was."""
+        path, number = self._database.put_log, self._database.number
+        if path is None:
+            self._writer = Writer(self._database.writer, self._path, self._on_problem)
+            return set()
+        left = read_left(path, number)
+        self._writer = Writer(
+            self._database.writer,
+            self._path,
+            self._on_problem,
+            PutLog(path, left.size),
+            left.number,
+        )
+        for key, change in left.changes:
+            if isinstance(change, Forgotten):
+                self._writer.forget(key[1])
+            else:
+                self._writer.put(
+                    key, _ended(change) if isinstance(change, MessageRecord) else change
+                )
+        return {key for key, _ in left.changes}
+
+    def _clear_up(self, besides: set[Key]) -> None:
         """End the replies of an earlier session, and delete what was deleted long ago."""
         for row in self._read(_UNFINISHED):
             message = read_message(row)
-            if message.reply is not None:
-                reply = replace(message.reply, status=ReplyStatus.INTERRUPTED.value)
-                self.save_message(replace(message, reply=reply))
+            if ("message", message.id) not in besides:
+                self.save_message(_ended(message))
         for (chat_id,) in self._read(_OLD, (time.time() - KEEP_DELETED,)):
             self.forget_chat(chat_id)
+
+
+def _ended(message: MessageRecord) -> MessageRecord:
+    """The message; a reply that was under way is one that was interrupted."""
+    reply = message.reply
+    if reply is None or reply.status not in _RUNNING:
+        return message
+    return replace(message, reply=replace(reply, status=ReplyStatus.INTERRUPTED.value))

@@ -21,9 +21,12 @@ APPLICATION_ID = int.from_bytes(b"SMDk", "big")
 PATIENCE = 1.0  # seconds to wait for another program that holds the file
 
 MIGRATIONS = tuple(
-    Path(__file__).with_name(name) for name in ("schema.sql", "schema_2.sql", "schema_3.sql")
+    Path(__file__).with_name(name)
+    for name in ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
 )
 """Scripts; number n leads from version n to n + 1, in one transaction."""
+
+PUT_LOG = "-unwritten"  # ends the name of the file beside it
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -33,7 +36,7 @@ _LAST_ID = """
 """
 
 # Database's first fields.
-Opened = tuple[sqlite3.Connection, sqlite3.Connection, sqlite3.Connection, int]
+Opened = tuple[sqlite3.Connection, sqlite3.Connection, sqlite3.Connection, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class Database:
     reader: sqlite3.Connection
     searcher: sqlite3.Connection
     last_id: int  # the highest that a chat or message has or had
+    number: int = 0  # of what was put, the last that is in it (see put_log.py)
     marker: Path | None = None
+    put_log: Path | None = None
     problem: Failure | None = None
     begun_anew: bool = False  # because the file was damaged
 
@@ -82,7 +87,9 @@ def open_database(path: Path) -> Database:
         if _version_of(path) > len(MIGRATIONS):
             return Database(*_in_memory(), problem=problems.newer())
         marker, found = _mark(path)
-        return Database(*_connect_both(path, check=found), marker=marker)
+        return Database(
+            *_connect_both(path, check=found), marker=marker, put_log=_beside(path, PUT_LOG)
+        )
     except OSError as error:
         return Database(*_in_memory(copy_of=path), problem=problems.cannot_open(error, path))
     except _MigrationError as error:
@@ -107,7 +114,13 @@ def _begin_anew(path: Path) -> Database:
         aside = f"The file from before was damaged and kept as {kept}. {words.remedy}"
         return Database(*_in_memory(), problem=replace(words, remedy=aside))
     problem = problems.set_aside(path, kept)
-    return Database(*connections, marker=marker, problem=problem, begun_anew=True)
+    return Database(
+        *connections,
+        marker=marker,
+        put_log=_beside(path, PUT_LOG),
+        problem=problem,
+        begun_anew=True,
+    )
 
 
 def _version_of(path: Path) -> int:
@@ -155,9 +168,9 @@ def _connect_both(path: Path, *, check: bool) -> Opened:
         _prepare(writer, version)
         reader = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=ro"))))
         searcher = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=ro"))))
-        last_id = _last_id(reader)
+        last_id, number = _last_id(reader), _number(reader)
         on_error.pop_all()
-    return writer, reader, searcher, last_id
+    return writer, reader, searcher, last_id, number
 
 
 def _in_memory(copy_of: Path | None = None) -> Opened:
@@ -170,10 +183,10 @@ def _in_memory(copy_of: Path | None = None) -> Opened:
                 _prepare(memory, _known_version(memory))
                 last_id = _last_id(memory)
                 on_error.pop_all()
-            return memory, memory, memory, last_id
+            return memory, memory, memory, last_id, 0
     memory = _connect(":memory:")
     _prepare(memory, 0)
-    return memory, memory, memory, 0
+    return memory, memory, memory, 0, 0
 
 
 def _copy(path: Path, memory: sqlite3.Connection) -> None:
@@ -219,6 +232,11 @@ def _last_id(reader: sqlite3.Connection) -> int:
     return int(reader.execute(_LAST_ID).fetchone()[0])
 
 
+def _number(reader: sqlite3.Connection) -> int:
+    row = reader.execute("SELECT number FROM written").fetchone()
+    return int(row[0]) if row and isinstance(row[0], int) else 0
+
+
 def _connect(address: str) -> sqlite3.Connection:
     """A connection that any thread may use, one at a time; no transaction begins by itself."""
     connection = sqlite3.connect(
@@ -248,7 +266,7 @@ def _set_aside(path: Path) -> Path:
     names = (path.with_name(f"{path.stem}.damaged-{n}{path.suffix}") for n in count(1))
     kept = next(name for name in names if not name.exists())
     # The log first: were it left beside a new file, SQLite could take it for the log of that one.
-    for ending in ("-wal", "-shm", ""):
+    for ending in (PUT_LOG, "-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             os.replace(_beside(path, ending), _beside(kept, ending))
     return kept

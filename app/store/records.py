@@ -89,6 +89,13 @@ class MessageRecord:
             raise ValueError("a reply belongs to each message of the assistant, and to no other")
 
 
+class Forgotten:
+    """Stands where a chat was that is to be deleted for good."""
+
+
+Key = tuple[str, int]  # table, id
+Change = ChatRecord | MessageRecord | Forgotten
+
 CHAT_COLUMNS = (
     *("id", "title", "titled", "created_at", "updated_at", "deleted_at", "selected_id"),
     *("draft", "system_prompt", "options", "pinned", "archived"),

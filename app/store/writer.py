@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from app.store import problems
+from app.store.put_log import PutLog
 from app.store.records import (
     CHAT_COLUMNS,
     MESSAGE_COLUMNS,
     REPLY_COLUMNS,
+    Change,
     ChatRecord,
+    Forgotten,
+    Key,
     MessageRecord,
     chat_row,
     message_row,
@@ -31,15 +35,6 @@ _BUGS = (
     *(OverflowError, TypeError, ValueError, struct.error),
 )
 
-Key = tuple[str, int]  # table, id
-
-
-class Forgotten:
-    """Stands where a chat was that is to be deleted for good."""
-
-
-Change = ChatRecord | MessageRecord | Forgotten
-
 
 def _upsert(table: str, columns: tuple[str, ...]) -> str:
     key, *others = columns
@@ -52,12 +47,14 @@ def _upsert(table: str, columns: tuple[str, ...]) -> str:
 _SAVE_CHAT = _upsert("chat", CHAT_COLUMNS)
 _SAVE_MESSAGE = _upsert("message", MESSAGE_COLUMNS)
 _SAVE_REPLY = _upsert("reply", REPLY_COLUMNS)
+_SAVE_NUMBER = "UPDATE written SET number = ?"
 _ORPHAN = "UPDATE message SET parent_id = NULL WHERE chat_id = ?"
 
 
 class Writer:
     """Writes changes with `connection`, which is its own until `stop` has returned True.
 
+    Each is given a number, after `number`, and noted in the `log`, if any, until it is written.
     `on_problem` is called from the thread: once, and with None when a write has worked again.
     """
 
@@ -66,11 +63,15 @@ class Writer:
         connection: sqlite3.Connection,
         path: Path,
         on_problem: Callable[[Failure | None], None],
+        log: PutLog | None = None,
+        number: int = 0,
     ) -> None:
         self.found_damage = False
         self._connection = connection
         self._path = path
         self._on_problem = on_problem
+        self._log = log
+        self._number = number  # of what was put last
         self._told = False
         self._changed = threading.Condition()
         self._pending: dict[Key, Change] = {}
@@ -84,16 +85,14 @@ class Writer:
         """Have the record written, in the place of an earlier one that still waits."""
         with self._changed:
             if _chat_of(key, record) not in self._forgotten:
-                self._pending[key] = record  # a key that is there keeps its place
-                self._changed.notify_all()
+                self._add(key, record)
 
     def forget(self, chat_id: int) -> None:
         """Have a chat and all of its messages deleted for good."""
         with self._changed:
             self._forgotten.add(chat_id)
             self._pending = self._without_forgotten(self._pending.items())
-            self._pending["chat", chat_id] = Forgotten()
-            self._changed.notify_all()
+            self._add(("chat", chat_id), Forgotten())
 
     def unwritten(self) -> tuple[dict[Key, Change], frozenset[int]]:
         """What may not be on the disk yet, newest state of each, and the chats forgotten so far."""
@@ -111,7 +110,18 @@ class Writer:
             self._stopping = True
             self._changed.notify_all()
         self._thread.join(timeout)
-        return not self._thread.is_alive()
+        if self._thread.is_alive():
+            return False
+        if self._log is not None:
+            self._log.close(timeout)
+        return True
+
+    def _add(self, key: Key, change: Change) -> None:
+        self._pending[key] = change  # a key that is there keeps its place
+        self._number += 1
+        if self._log is not None:
+            self._log.append(self._number, key, change)
+        self._changed.notify_all()
 
     def _run(self) -> None:
         while True:
@@ -121,13 +131,16 @@ class Writer:
                     return
                 last = self._stopping
                 self._taken, self._pending = self._pending, {}
-            problem = self._write(self._taken)
+                number = self._number
+            problem = self._write(self._taken, number)
             with self._changed:
                 if problem is not None:
                     # What is newer stays; what was taken goes back to its place before that.
                     back = {**self._taken, **self._pending}
                     self._pending = self._without_forgotten(back.items())
                 self._taken = {}
+                if not self._pending and self._log is not None:
+                    self._log.clear()
                 self._changed.notify_all()
             self._tell(problem)
             if problem is not None:
@@ -143,16 +156,17 @@ class Writer:
             self._on_problem(None)
         self._told = problem is not None
 
-    def _write(self, changes: dict[Key, Change]) -> Failure | None:
-        """Write all in one transaction, or nothing and say why."""
+    def _write(self, changes: dict[Key, Change], number: int) -> Failure | None:
+        """Write all up to that number in one transaction, or nothing and say why."""
         refused: list[Exception] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for (_, number), change in changes.items():
+            for (_, each), change in changes.items():
                 try:
-                    self._write_one(number, change)
+                    self._write_one(each, change)
                 except _BUGS as bug:  # of one record: the others must not wait for it for ever
                     refused.append(bug)
+            self._connection.execute(_SAVE_NUMBER, (number,))
             self._connection.execute("COMMIT")
         except (sqlite3.Error, MemoryError) as error:
             with contextlib.suppress(sqlite3.Error):

@@ -82,12 +82,12 @@ def open_store(path):
 def held():
     """Holds back what `ChatStore`s write until it is released, and counts the transactions."""
     gate, write = threading.Event(), writer.Writer._write
-    taken: list[list[writer.Key]] = []
+    taken: list[list[records.Key]] = []
 
-    def wait_first(self, changes):
+    def wait_first(self, changes, number):
         taken.append(list(changes))
         assert gate.wait(5)
-        return write(self, changes)
+        return write(self, changes, number)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer.Writer, "_write", wait_first)

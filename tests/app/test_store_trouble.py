@@ -169,9 +169,9 @@ def test_a_newer_state_wins_over_the_one_that_could_not_be_written(path, open_st
 def test_what_changes_while_a_write_fails_is_not_undone(path, open_store, monkeypatch):
     began, go_on, write = threading.Event(), threading.Event(), writer.Writer._write
 
-    def fail_once(self, changes):
+    def fail_once(self, changes, number):
         if began.is_set():
-            return write(self, changes)
+            return write(self, changes, number)
         began.set()
         assert go_on.wait(5)
         return Failure("It did not work.")

@@ -10,17 +10,14 @@ moment, the others within a few milliseconds of a COMMIT. Then the program's own
 file, as at the next start. The same file is used for many rounds, and all of it is looked at after
 each.
 
-What is promised, when a process is killed at the moment k:
+What is promised, when a process is killed at the moment k, however long a COMMIT takes:
 
 - The file is sound, by SQLite's own checks of tables, keys and index.
 - A finished message (a question that was sent, a reply that ended) is handed to the store at
-  once. It is there, whole and marked as finished, if it was on screen by the second last COMMIT
-  that returned; by the clock, if it was by k - w. Here w is what the store needs to write: at
-  most two of its transactions, since one may be under way that has to end first.
-- The running reply has at least the text that was on screen by k - 0.5 s - w.
+  once. It is there, whole and marked as finished, if it was on screen by k - `SLACK`, which is for
+  the operating system: it may let any thread wait.
+- The running reply has at least the text that was on screen by k - `SAVED_AFTER`.
 
-w is measured in each round (twice the longest transaction), and `SLACK` added to it for the
-operating system, which may let any process wait.
 `lost_messages` counts finished messages, and `lost_chars_max` characters of one reply, that were
 promised and are not there. Without --json it is also said how long ago, at the moment of the kill,
 the oldest lost piece of a reply had come on screen.
@@ -50,7 +47,7 @@ from app.store.chats import ChatStore
 from app.store.search import add_functions
 
 FRAME = 16  # ms
-SAVED_AFTER = 0.5  # seconds, at most, from the screen to the store
+SAVED_AFTER = 0.5  # seconds, at most, from the screen to what outlives the process
 SLOW_COMMIT = 0.5  # seconds
 SLACK = 0.15  # seconds
 AT_COMMIT = 0.006  # seconds; about as long as one takes
@@ -61,7 +58,7 @@ WORKERS = 4  # the processes sleep nearly all of the time
 class Said:
     """One line of the pipe: what happened, when, and to how much of which message."""
 
-    what: str  # ready, shown, finished, begin, commit, committed
+    what: str  # ready, shown, finished, commit
     when: float  # time.monotonic()
     message_id: int = 0
     length: int = 0
@@ -225,31 +222,17 @@ def look(ledger: Ledger, said: Sequence[Said], killed: float) -> Outcome:
 
 def promises(said: Sequence[Said], killed: float) -> tuple[dict[int, int], dict[int, int]]:
     """Lengths, by id, of the messages that must be finished, and of what must be there of each."""
-    writing = 2 * longest_transaction(said, killed) + SLACK
-    ends = [place for place, line in enumerate(said) if line.what == "committed"]
-    certain = ends[-2] if len(ends) > 1 else 0
     finished = {
         line.message_id: line.length
-        for place, line in enumerate(said)
-        if line.what == "finished" and (place < certain or line.when < killed - writing)
+        for line in said
+        if line.what == "finished" and line.when < killed - SLACK
     }
     growing = {
         line.message_id: line.length
         for line in said
-        if line.what == "shown" and line.when < killed - SAVED_AFTER - writing
+        if line.what == "shown" and line.when < killed - SAVED_AFTER
     }
     return finished, growing
-
-
-def longest_transaction(said: Sequence[Said], killed: float) -> float:
-    """Seconds; the one that was under way at the end counts as far as it came."""
-    longest, begun = 0.0, None
-    for line in said:
-        if line.what == "begin":
-            begun = line.when
-        elif line.what == "committed" and begun is not None:
-            longest, begun = max(longest, line.when - begun), None
-    return longest if begun is None else max(longest, killed - begun)
 
 
 def is_sound(connection: sqlite3.Connection) -> bool:
@@ -283,16 +266,11 @@ class WatchedConnection(sqlite3.Connection):
 
     def execute(self, statement: str, *values) -> sqlite3.Cursor:
         """The same, but a COMMIT may take its time."""
-        if statement == "BEGIN IMMEDIATE":
-            say("begin")
-        if statement != "COMMIT":
-            return super().execute(statement, *values)
-        if self.slow:
-            time.sleep(SLOW_COMMIT)
-        say("commit")
-        result = super().execute(statement)
-        say("committed")
-        return result
+        if statement == "COMMIT":
+            if self.slow:
+                time.sleep(SLOW_COMMIT)
+            say("commit")
+        return super().execute(statement, *values)
 
 
 def write(path: Path, dice: random.Random, *, slow: bool) -> int:
