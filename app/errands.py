@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
-from app.store.backups import BackupError
+from app.store.backup_problems import BackupError
 from app.ui.states import Failure
 from engine.errors import EngineError
 

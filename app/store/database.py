@@ -11,20 +11,9 @@ import sqlite3
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from urllib.parse import quote
 
-from app.store import problems
-from app.store.search import add_functions
+from app.store import connections, problems
 from app.ui.states import Failure
-
-APPLICATION_ID = int.from_bytes(b"SMDk", "big")
-PATIENCE = 1.0  # seconds to wait for another program that holds the file
-
-MIGRATIONS = tuple(
-    Path(__file__).with_name(name)
-    for name in ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
-)
-"""Scripts; number n leads from version n to n + 1, in one transaction."""
 
 PUT_LOG = "-unwritten"  # ends the name of the file beside it
 
@@ -69,14 +58,6 @@ class Database:
                 self.marker.unlink(missing_ok=True)
 
 
-class _DamagedError(Exception):
-    """The file is none of ours, or no longer."""
-
-
-class _MigrationError(Exception):
-    """The file is sound, but a script could not bring it up to this version: a bug."""
-
-
 def open_database(path: Path) -> Database:
     """The chats at `path`, brought up to this version; see `Database.problem` for what was wrong.
 
@@ -84,7 +65,7 @@ def open_database(path: Path) -> Database:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _version_of(path) > len(MIGRATIONS):
+        if _version_of(path) > len(connections.MIGRATIONS):
             return Database(*_in_memory(), problem=problems.newer())
         marker, found = _mark(path)
         return Database(
@@ -92,9 +73,13 @@ def open_database(path: Path) -> Database:
         )
     except OSError as error:
         return Database(*_in_memory(copy_of=path), problem=problems.cannot_open(error, path))
-    except _MigrationError as error:
+    except connections.MigrationError as error:
         return Database(*_in_memory(), problem=problems.cannot_migrate(error))
-    except (_DamagedError, sqlite3.Error, UnicodeDecodeError) as error:  # the last: of a schema
+    except (
+        connections.DamagedError,
+        sqlite3.Error,
+        UnicodeDecodeError,
+    ) as error:  # the last: of a schema
         if isinstance(error, sqlite3.Error) and problems.is_of_the_world(error):
             return Database(*_in_memory(copy_of=path), problem=problems.cannot_open(error, path))
     return _begin_anew(path)
@@ -133,12 +118,12 @@ def _version_of(path: Path) -> int:
     if not header:
         return 0
     if len(header) < 100 or not header.startswith(_MAGIC):
-        raise _DamagedError
+        raise connections.DamagedError
     if _beside(path, "-wal").exists():  # it may hold a newer header
-        with contextlib.closing(_connect(_address(path, "mode=ro"))) as peek:
+        with contextlib.closing(connections.connect(connections.address(path, "mode=ro"))) as peek:
             return int(peek.execute("PRAGMA user_version").fetchone()[0])
     if size % max(int.from_bytes(header[16:18], "big"), 256):  # pages are whole; 1 stands for 65536
-        raise _DamagedError
+        raise connections.DamagedError
     return int.from_bytes(header[60:64], "big", signed=True)
 
 
@@ -159,15 +144,21 @@ def _mark(path: Path) -> tuple[Path, bool]:
 
 def _connect_both(path: Path, *, check: bool) -> Opened:
     with contextlib.ExitStack() as on_error:
-        writer = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=rwc"))))
+        writer = on_error.enter_context(
+            contextlib.closing(connections.connect(connections.address(path, "mode=rwc")))
+        )
         if check and writer.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            raise _DamagedError
-        version = _known_version(writer)
+            raise connections.DamagedError
+        version = connections.known_version(writer)
         if writer.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             writer.execute("PRAGMA journal_mode = WAL")  # some network drives cannot: no matter
-        _prepare(writer, version)
-        reader = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=ro"))))
-        searcher = on_error.enter_context(contextlib.closing(_connect(_address(path, "mode=ro"))))
+        connections.prepare(writer, version)
+        reader = on_error.enter_context(
+            contextlib.closing(connections.connect(connections.address(path, "mode=ro")))
+        )
+        searcher = on_error.enter_context(
+            contextlib.closing(connections.connect(connections.address(path, "mode=ro")))
+        )
         last_id, number = _last_id(reader), _number(reader)
         on_error.pop_all()
     return writer, reader, searcher, last_id, number
@@ -176,54 +167,29 @@ def _connect_both(path: Path, *, check: bool) -> Opened:
 def _in_memory(copy_of: Path | None = None) -> Opened:
     """The same tables without a file, with what can be read of one that cannot be written."""
     if copy_of is not None:
-        with contextlib.suppress(_DamagedError, _MigrationError, sqlite3.Error):
+        with contextlib.suppress(
+            connections.DamagedError, connections.MigrationError, sqlite3.Error
+        ):
             with contextlib.ExitStack() as on_error:
-                memory = on_error.enter_context(contextlib.closing(_connect(":memory:")))
+                memory = on_error.enter_context(contextlib.closing(connections.connect(":memory:")))
                 _copy(copy_of, memory)
-                _prepare(memory, _known_version(memory))
+                connections.prepare(memory, connections.known_version(memory))
                 last_id = _last_id(memory)
                 on_error.pop_all()
             return memory, memory, memory, last_id, 0
-    memory = _connect(":memory:")
-    _prepare(memory, 0)
+    memory = connections.connect(":memory:")
+    connections.prepare(memory, 0)
     return memory, memory, memory, 0, 0
 
 
 def _copy(path: Path, memory: sqlite3.Connection) -> None:
     # "immutable": SQLite makes no file beside this one, which it could not do here.
-    with contextlib.closing(_connect(_address(path, "mode=ro&immutable=1"))) as source:
+    with contextlib.closing(
+        connections.connect(connections.address(path, "mode=ro&immutable=1"))
+    ) as source:
         source.backup(memory)
     if memory.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-        raise _DamagedError
-
-
-def _known_version(connection: sqlite3.Connection) -> int:
-    """The version of the tables, 0 if there are none yet. Raises if they are not ours."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    known = connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-    empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
-    if not 0 <= version <= len(MIGRATIONS) or not (empty if version == 0 else known):
-        raise _DamagedError
-    return version
-
-
-def _prepare(writer: sqlite3.Connection, version: int) -> None:
-    """Set up the connection, and bring the tables up to this version."""
-    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-        text = script.read_text(encoding="utf-8")
-        try:
-            writer.executescript(
-                f"BEGIN IMMEDIATE; {text}\n; PRAGMA user_version = {number}; COMMIT;"
-            )
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                writer.execute("ROLLBACK")
-            if problems.is_of_the_world(error) or problems.is_damage(error):
-                raise
-            raise _MigrationError(str(error)) from error
-    writer.execute("PRAGMA synchronous = FULL")
-    writer.execute("PRAGMA foreign_keys = ON")
-    writer.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+        raise connections.DamagedError
 
 
 def _last_id(reader: sqlite3.Connection) -> int:
@@ -235,26 +201,6 @@ def _last_id(reader: sqlite3.Connection) -> int:
 def _number(reader: sqlite3.Connection) -> int:
     row = reader.execute("SELECT number FROM written").fetchone()
     return int(row[0]) if row and isinstance(row[0], int) else 0
-
-
-def _connect(address: str) -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time; no transaction begins by itself."""
-    connection = sqlite3.connect(
-        address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True
-    )
-    connection.text_factory = _read_text
-    add_functions(connection)
-    return connection
-
-
-def _read_text(stored: bytes) -> str:
-    return stored.decode("utf-8", "replace")
-
-
-def _address(path: Path, how: str) -> str:
-    """The path as SQLite takes it together with a way of opening."""
-    text = path.absolute().as_posix()
-    return f"file://{'' if text.startswith('/') else '/'}{quote(os.fsencode(text))}?{how}"
 
 
 def _beside(path: Path, ending: str) -> Path:

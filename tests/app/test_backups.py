@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.store import backups, database
-from app.store.backups import BackupError, back_up, chats_of, forget_chat, listed, thin
+from app.store import backup_files, backups, connections
+from app.store.backup_problems import BackupError
+from app.store.backups import back_up, chats_of, forget_chat, listed, thin
 from app.store.chats import ChatStore
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
 from app.store.search import add_functions
@@ -164,7 +165,7 @@ def test_a_store_that_is_written_to_at_every_step_is_copied_as_it_was_before(
 
 
 def test_without_a_log_it_gives_up_on_a_file_that_others_hold(store, folder, path, monkeypatch):
-    monkeypatch.setattr(database, "PATIENCE", 0.001)
+    monkeypatch.setattr(connections, "PATIENCE", 0.001)
     say(store, "hello")
     assert store.close(5)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -339,7 +340,7 @@ def test_thinned_every_day_there_are_always_eight_weeks_to_go_back_to(folder):
         now = NOON + day * DAY
         (folder / dated(datetime.fromtimestamp(now).date())).touch()
         thin(folder, now=now)
-        days = [backups._day(backup.path) for backup in listed(folder)]
+        days = [backup_files.day_of(backup.path) for backup in listed(folder)]
         assert len(days) <= 15
         if day > 60:
             assert (days[0] - days[6]).days == 6
@@ -359,7 +360,7 @@ def test_whatever_the_clock_says_the_newest_stay(tmp_path_factory, days, now):
         (folder / dated(day)).touch()
     moment = datetime(now.year, now.month, now.day, 12).timestamp()
     thin(folder, now=moment)
-    kept = {backups._day(backup.path) for backup in listed(folder)}
+    kept = {backup_files.day_of(backup.path) for backup in listed(folder)}
     past = sorted((day for day in days if day <= now), reverse=True)
     assert kept <= days
     assert kept >= {day for day in days if day > now}
@@ -367,7 +368,7 @@ def test_whatever_the_clock_says_the_newest_stay(tmp_path_factory, days, now):
     assert kept >= {day for day in past if (now - day).days < 7}
     assert len(kept & set(past)) <= 15
     thin(folder, now=moment)
-    assert {backups._day(backup.path) for backup in listed(folder)} == kept
+    assert {backup_files.day_of(backup.path) for backup in listed(folder)} == kept
 
 
 def test_only_our_own_files_are_touched_and_no_link_is_followed(folder, tmp_path):
@@ -503,7 +504,7 @@ def test_a_kill_between_deleting_and_replacing_leaves_the_backup_whole(
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(backups, "_put", killed)
+    monkeypatch.setattr(backups, "put", killed)
     with pytest.raises(KeyboardInterrupt):
         forget_chat(folder, chat)
     assert made.read_bytes() == whole
@@ -517,7 +518,7 @@ def old_backup(path: Path, version: int) -> None:
     """A backup made by an earlier version, with one chat."""
     with closing(sqlite3.connect(path)) as writer:
         add_functions(writer)
-        for script in database.MIGRATIONS[:version]:
+        for script in connections.MIGRATIONS[:version]:
             writer.executescript(script.read_text(encoding="utf-8"))
         writer.executescript(f"""
             PRAGMA user_version = {version};
@@ -532,7 +533,7 @@ def old_backup(path: Path, version: int) -> None:
         """)
 
 
-@pytest.mark.parametrize("version", range(1, len(database.MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", range(1, len(connections.MIGRATIONS) + 1))
 def test_backups_of_all_versions_are_read_and_not_changed(folder, version):
     folder.mkdir()
     file = folder / "chats-2026-12-01.db"

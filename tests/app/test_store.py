@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.store import database, records, writer
+from app.store import connections, records, writer
 from app.store.chats import KEEP_DELETED, ChatStore
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
 from app.store.search import add_functions
@@ -434,7 +434,7 @@ def test_the_file_is_set_up_so_that_what_was_flushed_survives_a_power_cut(open_s
     settings = ("journal_mode", "synchronous", "foreign_keys", "secure_delete", "application_id")
     ask = store._database.writer.execute
     values = [ask(f"PRAGMA {name}").fetchone()[0] for name in settings]
-    assert values == ["wal", 2, 1, 1, database.APPLICATION_ID]
+    assert values == ["wal", 2, 1, 1, connections.APPLICATION_ID]
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         store._database.reader.execute("DELETE FROM chat")
 

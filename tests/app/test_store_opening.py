@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store import database
+from app.store import connections
 from app.store.chats import ChatStore
 from app.store.database import open_database
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
@@ -90,7 +90,7 @@ def test_chats_are_for_their_owner_only(path):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("version", [len(database.MIGRATIONS) + 1, 99, 2**31 - 1])
+@pytest.mark.parametrize("version", [len(connections.MIGRATIONS) + 1, 99, 2**31 - 1])
 def test_a_file_from_a_newer_version_is_not_touched(path, open_store, version):
     fill(path)
     with closing(sqlite3.connect(path)) as outside:
@@ -117,7 +117,7 @@ def test_a_newer_version_that_was_killed_left_its_number_in_the_log(path, open_s
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
     before = contents(path.parent)
     assert before.pop("chats.db-shm")  # SQLite's own notes on the log
-    assert before["chats.db"][60:64] == bytes([0, 0, 0, len(database.MIGRATIONS)])
+    assert before["chats.db"][60:64] == bytes([0, 0, 0, len(connections.MIGRATIONS)])
     store = open_store()
     assert "newer" in store.problem.what
     assert works(store)
@@ -233,14 +233,14 @@ def test_after_a_proper_end_the_file_is_not_searched_for_damage_but_after_anothe
     path, open_store, monkeypatch
 ):
     asked = []
-    connect = database._connect
+    connect = connections.connect
 
     def watched(address):
         connection = connect(address)
         connection.set_trace_callback(asked.append)
         return connection
 
-    monkeypatch.setattr(database, "_connect", watched)
+    monkeypatch.setattr(connections, "connect", watched)
     fill(path)
     assert open_store().close(5)
     assert not any("quick_check" in query for query in asked)
@@ -332,7 +332,7 @@ def test_a_disk_too_full_for_the_mark_shows_the_chats_all_the_same(path, open_st
 
 
 def test_a_file_that_another_program_has_locked_is_told_of(path, open_store, monkeypatch):
-    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    monkeypatch.setattr(connections, "PATIENCE", 0.05)
     fill(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -369,7 +369,7 @@ def test_a_path_may_have_any_letters(tmp_path, open_store, name):
 def test_a_file_of_the_first_version_is_taken_over(path, open_store):
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as old:
-        old.executescript(database.MIGRATIONS[0].read_text(encoding="utf-8"))
+        old.executescript(connections.MIGRATIONS[0].read_text(encoding="utf-8"))
         old.executescript("""
             PRAGMA user_version = 1;
             INSERT INTO chat VALUES (1, 'Tea', 1, 1.5, 2.5, NULL, 2, 'a draft', NULL, '{}');
@@ -394,14 +394,14 @@ def test_a_migration_is_done_as_a_whole_and_once(path, tmp_path, open_store, mon
     second.write_text("ALTER TABLE chat ADD COLUMN pinned_at REAL;")
     third = tmp_path / "third.sql"
     third.write_text("UPDATE chat SET pinned_at = id;")
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, second, third))
+    monkeypatch.setattr(connections, "MIGRATIONS", (*connections.MIGRATIONS, second, third))
     for _ in range(2):
         opened = open_database(path)
         assert opened.problem is None
         rows = opened.reader.execute("SELECT id, pinned_at FROM chat").fetchall()
         assert len(rows) == 30
         assert all(number == pinned for number, pinned in rows)
-        newest = len(database.MIGRATIONS)
+        newest = len(connections.MIGRATIONS)
         assert opened.reader.execute("PRAGMA user_version").fetchone() == (newest,)
         opened.close(sound=True)
 
@@ -411,7 +411,7 @@ def test_a_migration_that_fails_changes_nothing(path, tmp_path, open_store, monk
     second = tmp_path / "second.sql"
     second.write_text("UPDATE chat SET title = 'gone'; INSERT INTO chat SELECT * FROM chat;")
     with monkeypatch.context() as later:
-        later.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, second))
+        later.setattr(connections, "MIGRATIONS", (*connections.MIGRATIONS, second))
         store = open_store()
         assert "made ready" in store.problem.what
         assert "UNIQUE" in store.problem.details

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from app.store import database, writer
+from app.store import connections, writer
 from app.store.chats import ChatStore
 from app.store.records import ChatRecord, MessageRecord, ReplyRecord
 from app.ui.states import Failure
@@ -24,7 +24,7 @@ def path(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(database, "PATIENCE", 0.02)
+    monkeypatch.setattr(connections, "PATIENCE", 0.02)
     monkeypatch.setattr(writer, "RETRY", 0.02)
 
 

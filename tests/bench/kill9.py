@@ -42,7 +42,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from app.store import database
+from app.store import connections
 from app.store.chats import ChatStore
 from app.store.search import add_functions
 
@@ -354,7 +354,7 @@ def write(path: Path, dice: random.Random, *, slow: bool) -> int:
             QTimer.singleShot(dice.randrange(300), self.ask)
 
     WatchedConnection.slow = slow
-    database.sqlite3.connect = functools.partial(sqlite3.connect, factory=WatchedConnection)
+    connections.sqlite3.connect = functools.partial(sqlite3.connect, factory=WatchedConnection)
     app = QCoreApplication([])
     store = ChatStore(path, on_problem=lambda problem: os._exit(2))
     talk = Talk(ChatLibrary(store, lambda: (SamplingOptions(), None)))
