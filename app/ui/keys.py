@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QRectF, Qt
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractButton, QApplication
 
 _CHATS = QT_TRANSLATE_NOOP("keys", "Chats")
@@ -106,6 +106,7 @@ KEYS = (
     ),
     Key("zoom_out", "Ctrl+-", QT_TRANSLATE_NOOP("keys", "Smaller text"), _WINDOW),
     Key("zoom_reset", "Ctrl+0", QT_TRANSLATE_NOOP("keys", "Usual size of text"), _WINDOW),
+    Key("menu", "Shift+F10", QT_TRANSLATE_NOOP("keys", "Menu of what has the focus"), _WINDOW),
     Key("settings", "Ctrl+,", QT_TRANSLATE_NOOP("keys", "Settings"), _WINDOW),
     Key("keys", "Ctrl+/", QT_TRANSLATE_NOOP("keys", "Keys"), _WINDOW),
     Key("help", "F1", QT_TRANSLATE_NOOP("keys", "Help (this list)"), _WINDOW),
@@ -113,6 +114,16 @@ KEYS = (
 )
 
 BY_NAME = {key.name: key for key in KEYS}
+
+
+def open_menu_of_focus() -> None:
+    """The same as the menu key, which few laptops have; Qt knows no other key for it on X11."""
+    focus = QApplication.focusWidget()
+    if focus is not None and QApplication.activePopupWidget() is None:
+        cursor = focus.inputMethodQuery(Qt.InputMethodQuery.ImCursorRectangle)
+        place = QRectF(cursor).center().toPoint()  # a QRect or a QRectF
+        reason = QContextMenuEvent.Reason.Keyboard
+        QApplication.sendEvent(focus, QContextMenuEvent(reason, place, focus.mapToGlobal(place)))
 
 
 def pressed_by_enter(event: QKeyEvent) -> QAbstractButton | None:

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMainWindow, QMessageBox, QVB
 
 from app.ui.composer.composer import Composer
 from app.ui.header import Header
-from app.ui.keys import KEYS, pressed_by_enter
+from app.ui.keys import KEYS, open_menu_of_focus, pressed_by_enter
 from app.ui.notice import Notice
 from app.ui.panel.side_panel import SidePanel
 from app.ui.sidebar.sidebar import Sidebar
@@ -129,6 +129,7 @@ class MainWindow(QMainWindow):
             "rename_chat": self._rename_chat,
             "search": self._search,
             "find": self._find,
+            "menu": open_menu_of_focus,
             "find_next": lambda: self._step_find(1),
             "find_previous": lambda: self._step_find(-1),
             "quit": self.close,

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from event_loop import pause
 from fake_engine import FakeEngine
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
@@ -134,6 +135,11 @@ EFFECTS = {
     "copy_reply": (None, clipboard, lambda _: FakeEngine().reply_text),
     "sidebar": (None, lambda s: s.window.sidebar.isVisible(), lambda before: not before),
     "panel": (None, lambda s: s.window.panel.isVisible(), lambda before: not before),
+    "menu": (
+        leave_the_composer,
+        lambda s: s.window.sidebar.list.menu is not None,
+        lambda _: True,
+    ),
     "zoom_in": (None, zoom, lambda _: 110),
     "zoom_out": (None, zoom, lambda _: 90),
     "zoom_reset": (lambda s: s.preferences.zoom_by(1), zoom, lambda _: 100),
@@ -142,6 +148,7 @@ EFFECTS = {
     "help": (None, dialog_title, lambda _: "Keys"),
     "quit": (None, lambda s: s.window.isVisible(), lambda _: False),
 }
+NO_GRABBING = "This plugin does not support grabbing the keyboard"  # as a menu would like to
 OF_THE_WINDOW = [key for key in KEYS if not key.listed_only]
 SEQUENCES = [(key, words) for key in OF_THE_WINDOW for words in (key.sequence, *key.others)]
 
@@ -152,7 +159,7 @@ def test_no_two_keys_are_the_same():
 
 
 @pytest.mark.parametrize(("key", "sequence"), SEQUENCES, ids=[words for _, words in SEQUENCES])
-def test_a_key_does_what_its_words_say(talk, wait_until, key, sequence):
+def test_a_key_does_what_its_words_say(talk, wait_until, key, sequence, qt_messages):
     before_it, look, becomes = EFFECTS[key.name]
     if before_it is not None:
         before_it(talk)
@@ -163,6 +170,46 @@ def test_a_key_does_what_its_words_say(talk, wait_until, key, sequence):
     press(sequence)
     wait_until(lambda: look(talk) == wanted, f"{key.words}: {look(talk)} to be {wanted}")
     wait_until(lambda: not talk.chat.state.busy)
+    if key.name == "menu":
+        qt_messages[:] = [message for message in qt_messages if message != NO_GRABBING]
+
+
+@contextmanager
+def closing_menus():
+    """What popups came up meanwhile; each is closed, since some wait for that."""
+    seen = []
+
+    def look() -> None:
+        popup = QApplication.activePopupWidget()
+        if popup is not None:
+            seen.append(popup)
+            popup.close()
+
+    timer = QTimer(interval=5)
+    timer.timeout.connect(look)
+    timer.start()
+    yield seen
+    timer.stop()
+
+
+@pytest.mark.parametrize("place", ["composer", "search", "list", "reply", "value", "button"])
+def test_the_menu_key_of_laptops_works_wherever_the_keyboard_is(talk, place, qt_messages):
+    window = talk.window
+    widgets = {
+        "composer": window.composer.text,
+        "search": window.sidebar.field,
+        "list": window.sidebar.list,
+        "reply": window.transcript,
+        "value": window.panel.sampling.temperature.slider,
+        "button": window.header.panel,
+    }
+    widgets[place].setFocus()
+    assert QApplication.focusWidget() is not None
+    with closing_menus() as seen:
+        press("Shift+F10")
+        pause(50)
+    assert bool(seen) is (place in ("composer", "search", "list"))
+    qt_messages[:] = [message for message in qt_messages if message != NO_GRABBING]
 
 
 def test_esc_stops_a_reply_wherever_the_keyboard_is(open_window, wait_until):
