@@ -7,7 +7,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from PySide6.QtCore import QMarginsF, QUrl, Signal
-from PySide6.QtGui import QPageLayout, QPageSize, QPdfWriter, QTextDocument
+from PySide6.QtGui import (
+    QPageLayout,
+    QPageSize,
+    QPdfWriter,
+    QTextBlockFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextOption,
+)
 
 from app.errands import Errands
 from app.store.records import ChatRecord, MessageRecord
@@ -24,7 +32,8 @@ _IMAGES = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
 _PAGE = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "style-src 'unsafe-inline'\"><style>body {max-width: 46em; margin: 2em auto; padding: 0 1em; "
-    "font-family: system-ui, sans-serif; line-height: 1.5} pre {white-space: pre-wrap}</style>"
+    "font-family: system-ui, sans-serif; line-height: 1.5; overflow-wrap: anywhere} "
+    "pre {white-space: pre-wrap}</style>"
 )
 
 
@@ -96,6 +105,20 @@ def _document(markdown: str) -> _Document:
     return document
 
 
+def printable(markdown: str) -> QTextDocument:
+    """Its code and addresses are broken into lines, too: beyond a page's edge they were lost."""
+    document = _document(markdown)
+    option = document.defaultTextOption()
+    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    document.setDefaultTextOption(option)
+    breakable = QTextBlockFormat()
+    breakable.setNonBreakableLines(False)
+    cursor = QTextCursor(document)
+    cursor.select(QTextCursor.SelectionType.Document)
+    cursor.mergeBlockFormat(breakable)
+    return document
+
+
 def _page(markdown: str) -> str:
     """A page that is complete in itself and fetches nothing."""
     page = _IMAGES.sub("[image]", _document(markdown).toHtml())
@@ -111,11 +134,10 @@ def _write_pdf(path: Path, markdown: str, title: str) -> None:
             QPageLayout(
                 QPageSize(QPageSize.PageSizeId.A4),
                 QPageLayout.Orientation.Portrait,
-                QMarginsF(20, 18, 20, 18),
-                QPageLayout.Unit.Millimeter,
+                QMarginsF(),  # Qt leaves two centimetres by itself
             )
         )
-        _document(markdown).print_(writer)
+        printable(markdown).print_(writer)
         del writer  # which ends the file
         if part.stat().st_size == 0:
             raise TransferError(f"{path.name} could not be written.", "Make room there.")

@@ -117,6 +117,7 @@ QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 #newChat {{ text-align: left; font-weight: 600; }}
 #sidebar QToolButton, #header QToolButton {{ padding: {u + 1}px {u + 2}px; }}
 #searchField QToolButton {{ padding: 0; border: none; background: transparent; }}
+QFileDialog QToolButton {{ padding: 0; }}
 #header QToolButton:checked {{ background: transparent; }}
 #header QToolButton:hover {{ background: {c.hover}; }}
 #header QToolButton#modelButton {{ font-weight: 600; padding-right: {6 * u}px; }}

@@ -5,7 +5,9 @@ import re
 
 import pytest
 from fake_engine import FakeEngine
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QFileDialog, QToolButton
+
+from app.transfer_keeper import printable
 
 REPLY = "A **bold** word.\n\n```python\nx < 1\n```\n![x](http://127.0.0.1:9/x.png) <b>tag</b>"
 
@@ -46,6 +48,48 @@ def test_a_chat_is_exported_in_every_form(smoldesk, wait_until, tmp_path):
     pdf = exported(smoldesk, wait_until, tmp_path / "chat.pdf")
     assert pdf.startswith(b"%PDF")
     assert b"%%EOF" in pdf[-10:]
+
+
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        f"```python\n{'word ' * 100}\n    indented\n```",
+        f"    {'x' * 500}",
+        f"https://{'a' * 500}",
+        f"> - `{'b' * 500}`",
+        f"| a | b |\n|---|---|\n| {'c' * 500} | d |",
+    ],
+)
+def test_nothing_is_beyond_the_edge_of_a_printed_page(qt_app, markdown):
+    document = printable(f"before\n\n{markdown}\n\nafter")
+    document.setTextWidth(400)
+    assert document.size().width() <= 401
+    assert not any(
+        block.layout().lineAt(line).naturalTextWidth() > 401
+        for block in blocks(document)
+        for line in range(block.layout().lineCount())
+    )
+
+
+def blocks(document):
+    """All paragraphs, one after the other."""
+    block = document.begin()
+    while block.isValid():
+        yield block
+        block = block.next()
+
+
+def test_the_buttons_of_the_file_dialog_have_room_for_their_pictures(smoldesk):
+    smoldesk.transfer.ask_import(smoldesk.window)
+    dialog = smoldesk.transfer.dialog
+    try:
+        buttons = [button for button in dialog.findChildren(QToolButton) if button.isVisible()]
+        assert buttons
+        for button in buttons:
+            assert button.sizeHint().width() <= button.width(), button.objectName()
+            assert button.sizeHint().height() <= button.height(), button.objectName()
+    finally:
+        dialog.close()
 
 
 def test_all_at_once_and_back_in(smoldesk, wait_until, tmp_path, open_window):
