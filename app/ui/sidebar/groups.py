@@ -3,8 +3,10 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
 
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QDate, QDateTime, QLocale
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QLocale
 
 from app.ui.states import ChatLine
 
@@ -51,22 +53,23 @@ def _group(line: ChatLine, midnights: list[float]) -> tuple[int, str]:
         if line.updated_at >= midnight:
             return number, _tr(name)
     day = _day(line.updated_at)
-    if day.year() == _day(midnights[0]).year():
-        return 100 - day.month(), QLocale().standaloneMonthName(day.month())
-    return 10_000 - day.year(), str(day.year())
+    if day.year == _day(midnights[0]).year:
+        return 100 - day.month, QLocale().standaloneMonthName(day.month)
+    return 10_000 - day.year, str(day.year)
 
 
-def _midnights(today: QDate) -> list[float]:
+def _midnights(today: date) -> list[float]:
     """When today began, yesterday, the week before and the month before that."""
-    days = (today.addDays(-ago) for ago in (0, 1, 7, 30))
-    return [float(day.startOfDay().toSecsSinceEpoch()) for day in days]
+    days = (today - timedelta(days=ago) for ago in (0, 1, 7, 30))
+    return [datetime.combine(day, time_of_day()).timestamp() for day in days]
 
 
-def _day(seconds: float) -> QDate:
+# Python's dates, not Qt's: all chats are grouped whenever one changes, and these are faster.
+def _day(seconds: float) -> date:
     try:
-        return QDateTime.fromSecsSinceEpoch(int(seconds)).date()
-    except (OverflowError, ValueError):
-        return QDate(1970, 1, 1)
+        return date.fromtimestamp(seconds)
+    except (OverflowError, ValueError, OSError):
+        return date(1970, 1, 1)
 
 
 def _tr(text: str) -> str:
