@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from PySide6.QtCore import QMarginsF, QUrl, Signal
+from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QUrl, Signal
 from PySide6.QtGui import (
     QPageLayout,
     QPageSize,
@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 
 from app.errands import Errands
 from app.store.records import ChatRecord, MessageRecord
-from app.transfer.archive import replacing, write_archive, write_text
+from app.transfer.archive import write_archive, write_bytes, write_text
 from app.transfer.chat_json import to_json
 from app.transfer.chat_markdown import to_markdown
 from app.transfer.reading import read_file
@@ -126,21 +126,22 @@ def _page(markdown: str) -> str:
 
 
 def _write_pdf(path: Path, markdown: str, title: str) -> None:
-    with replacing(path) as part:
-        writer = QPdfWriter(str(part))
-        writer.setResolution(_RESOLUTION)
-        writer.setTitle(title)
-        writer.setPageLayout(
-            QPageLayout(
-                QPageSize(QPageSize.PageSizeId.A4),
-                QPageLayout.Orientation.Portrait,
-                QMarginsF(),  # Qt leaves two centimetres by itself
-            )
+    # Into memory first: the writer says nothing when the disk is full.
+    whole = QBuffer()
+    whole.open(QIODevice.OpenModeFlag.WriteOnly)
+    writer = QPdfWriter(whole)
+    writer.setResolution(_RESOLUTION)
+    writer.setTitle(title)
+    writer.setPageLayout(
+        QPageLayout(
+            QPageSize(QPageSize.PageSizeId.A4),
+            QPageLayout.Orientation.Portrait,
+            QMarginsF(),  # Qt leaves two centimetres by itself
         )
-        printable(markdown).print_(writer)
-        del writer  # which ends the file
-        if part.stat().st_size == 0:
-            raise TransferError(f"{path.name} could not be written.", "Make room there.")
+    )
+    printable(markdown).print_(writer)
+    del writer  # which ends the file
+    write_bytes(path, bytes(whole.data().data()))
 
 
 def _made_by() -> str:

@@ -59,8 +59,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8. Raises TransferError."""
+    write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file. Raises TransferError."""
     with replacing(path) as part:
-        part.write_bytes(text.encode("utf-8", "replace"))
+        part.write_bytes(content)
 
 
 def write_archive(
