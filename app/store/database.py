@@ -143,6 +143,8 @@ def _mark(path: Path) -> tuple[Path, bool]:
 
 
 def _connect_both(path: Path, *, check: bool) -> Opened:
+    # For its owner only, in whatever folder it is; SQLite makes its other files like this one.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     with contextlib.ExitStack() as on_error:
         writer = on_error.enter_context(
             contextlib.closing(connections.connect(connections.address(path, "mode=rwc")))

@@ -11,6 +11,7 @@ file.
 
 import contextlib
 import json
+import os
 import queue
 import struct
 import threading
@@ -79,7 +80,7 @@ class PutLog:
         size = self._size
         while True:
             try:
-                with self._path.open("ab", buffering=0) as file:
+                with open(self._path, "ab", buffering=0, opener=_for_its_owner) as file:
                     file.truncate(size)
                     self._follow(file)
                 break
@@ -103,6 +104,10 @@ class PutLog:
         while (step := self._steps.get()) is not _CLEAR and step is not _END:
             pass
         return step
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _write(file: Any, whole: bytes) -> None:

@@ -90,6 +90,17 @@ def test_chats_are_for_their_owner_only(path):
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are of another kind there")
+def test_in_a_folder_that_others_may_read_they_read_no_chat(path, open_store):
+    path.parent.mkdir(mode=0o755, parents=True)
+    store = open_store(path)
+    store.save_chat(ChatRecord(store.next_id(), "Tea", created_at=1.0, updated_at=1.0))
+    assert store.flush(5)
+    kept = [file for file in path.parent.iterdir() if not file.name.endswith("-open")]
+    assert {path.name, f"{path.name}-wal"} <= {file.name for file in kept}
+    assert [file.name for file in kept if file.stat().st_mode & 0o077] == []
+
+
 @pytest.mark.parametrize("version", [len(connections.MIGRATIONS) + 1, 99, 2**31 - 1])
 def test_a_file_from_a_newer_version_is_not_touched(path, open_store, version):
     fill(path)
