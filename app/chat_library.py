@@ -30,6 +30,11 @@ class ChatLibrary:
         opened = self._opened.get(chat_id)
         return chat_id in self._records or (opened is not None and opened.temporary)
 
+    @property
+    def usual_options(self) -> SamplingOptions:
+        """Those that a new chat begins with."""
+        return self._defaults()[0]
+
     def records(self, *, archived: bool = False) -> list[ChatRecord]:
         """All that are kept and listed, or the archived ones: pinned ones first, then by use."""
         for chat_id, conversation in self._opened.items():

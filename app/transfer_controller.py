@@ -86,7 +86,7 @@ class TransferController(QObject):
 
     def read(self, paths: list[Path]) -> None:
         """Add the chats in these files to what is here."""
-        self._keeper.read(paths)
+        self._keeper.read(paths, self._chats.library.usual_options)
 
     @Slot(str, int)
     def _on_exported(self, path: str, count: int) -> None:

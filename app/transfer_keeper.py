@@ -24,6 +24,7 @@ from app.transfer.chat_json import to_json
 from app.transfer.chat_markdown import to_markdown
 from app.transfer.reading import read_file
 from app.transfer.report import Report, TransferError
+from engine.options import SamplingOptions
 
 Chat = tuple[ChatRecord, list[MessageRecord]]
 
@@ -56,9 +57,9 @@ class TransferKeeper(Errands):
         """Write chats into one zip file; they are read while that is written."""
         self.ask(lambda: self._export_all(path, chats))
 
-    def read(self, paths: list[Path]) -> None:
-        """Read the chats in these files, and say so one by one."""
-        self.ask(lambda: self._read(paths))
+    def read(self, paths: list[Path], usual: SamplingOptions) -> None:
+        """Read the chats in these files, and say so one by one; see `read_file`."""
+        self.ask(lambda: self._read(paths, usual))
 
     def _export(self, path: Path, chat: Chat, branch: list[MessageRecord]) -> None:
         record, messages = chat
@@ -77,11 +78,11 @@ class TransferKeeper(Errands):
         count = write_archive(path, chats, made_by=_made_by(), cancel=self.cancel)
         self.exported.emit(str(path), count)
 
-    def _read(self, paths: list[Path]) -> None:
+    def _read(self, paths: list[Path], usual: SamplingOptions) -> None:
         report = Report()
         for path in paths:
             try:
-                for chat, messages in read_file(path, report):
+                for chat, messages in read_file(path, report, usual=usual):
                     if self.cancel.is_set():
                         return
                     self.chat_read.emit(chat, messages)

@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from app.transfer.chat_json import LARGEST, chat_from, is_ours
 from app.transfer.chatgpt import is_chatgpt, read_chatgpt
 from app.transfer.open_webui import is_open_webui, read_open_webui
 from app.transfer.report import Report, TransferError
+from engine.options import SamplingOptions
 
 Chat = tuple[ChatRecord, list[MessageRecord]]
 _Read = Callable[[Any, Report], Chat]
@@ -20,16 +22,17 @@ _Read = Callable[[Any, Report], Chat]
 _CHATGPT_FILE = "conversations.json"
 
 
-def read_file(path: Path, report: Report) -> Iterator[Chat]:
+def read_file(path: Path, report: Report, *, usual: SamplingOptions) -> Iterator[Chat]:
     """The chats in a file of ours, ChatGPT's or Open WebUI's, plain or in a zip.
 
-    A chat that cannot be read is told in the report. Raises TransferError for a file of which
+    A chat of another program, which has no options that we know, gets the `usual` ones. One that
+    cannot be read is told in the report. Raises TransferError for a file of which
     nothing can be.
     """
     for name, text in _texts(path):
         try:
             document = _document(text(), name)
-            yield from _chats(document, name, report)
+            yield from _chats(document, name, report, usual)
         except TransferError as error:
             if name == path.name:
                 raise
@@ -81,7 +84,7 @@ def _document(text: str, name: str) -> Any:
     raise TransferError(f"{what}.", "Export it again, or choose another file.")
 
 
-def _chats(document: Any, name: str, report: Report) -> Iterator[Chat]:
+def _chats(document: Any, name: str, report: Report, usual: SamplingOptions) -> Iterator[Chat]:
     if is_ours(document):
         yield _counted(chat_from(document), report)
         return
@@ -93,12 +96,12 @@ def _chats(document: Any, name: str, report: Report) -> Iterator[Chat]:
         )
     for number, value in enumerate(document if isinstance(document, list) else [document], 1):
         try:
-            chat = read(value, report)
+            chat, messages = read(value, report)
         except TransferError as error:
             report.problems.append(f"Conversation {number}{_title(value)}: {error.what}")
             continue
-        if chat[1]:
-            yield _counted(chat, report)
+        if messages:
+            yield _counted((replace(chat, options=usual), messages), report)
         else:
             report.left_out["chats without a message"] += 1
 

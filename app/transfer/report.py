@@ -25,6 +25,8 @@ class Report:
         messages = "1 message" if self.messages == 1 else f"{self.messages:,} messages"
         said = [f"{chats} with {messages} came in."]
         if self.left_out:
-            kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.left_out.items()))
+            kinds = ", ".join(
+                f"{kind} ({count:,})" for kind, count in sorted(self.left_out.items())
+            )
             said.append(f"Left out: {kinds}.")
         return said + self.problems

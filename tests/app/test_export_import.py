@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from fake_engine import FakeEngine
@@ -116,6 +117,21 @@ def test_all_at_once_and_back_in(smoldesk, wait_until, tmp_path, open_window):
     assert {m.id for m in first.messages}.isdisjoint({m.id for m in second.messages})
     assert smoldesk.store.flush(5)
     assert len(smoldesk.store.messages(listed[0].id)) == 3
+
+
+def test_a_chat_of_another_program_goes_on_with_the_users_options(smoldesk, wait_until, tmp_path):
+    path = tmp_path / "other.json"
+    message = {"author": {"role": "user"}, "content": {"parts": ["Where to?"]}}
+    node = {"id": "a", "parent": None, "children": [], "message": message}
+    path.write_text(json.dumps([{"title": "Trip", "current_node": "a", "mapping": {"a": node}}]))
+    usual = replace(smoldesk.preferences.settings.options, temperature=0.3)
+    smoldesk.preferences.change(options=usual)
+    smoldesk.words.clear()
+    smoldesk.transfer.read([path])
+    wait_until(lambda: smoldesk.words)
+    library = smoldesk.chats.library
+    (trip,) = [record for record in library.records() if record.title == "Trip"]
+    assert trip.options == usual
 
 
 def test_a_folder_that_is_not_there_is_told(smoldesk, wait_until, tmp_path):

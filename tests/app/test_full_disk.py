@@ -12,6 +12,7 @@ from app.transfer.chat_json import to_json
 from app.transfer.reading import read_file
 from app.transfer.report import Report
 from app.transfer_keeper import TransferKeeper
+from engine.options import SamplingOptions
 
 resource = pytest.importorskip("resource")  # which Windows has not
 
@@ -79,7 +80,7 @@ def test_an_import_needs_no_room(tmp_path):
     (tmp_path / "one.json").write_text(to_json(CHAT, MESSAGES, made_by=""))
     with room_for(0):
         for name in ("all.zip", "one.json"):
-            ((_, messages),) = read_file(tmp_path / name, Report())
+            ((_, messages),) = read_file(tmp_path / name, Report(), usual=SamplingOptions())
             assert [message.content for message in messages] == [LONG]
 
 

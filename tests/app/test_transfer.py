@@ -18,6 +18,8 @@ from app.transfer.trees import in_order
 from engine.events import Statistics
 from engine.options import SamplingOptions
 
+USUAL = SamplingOptions(temperature=0.3)
+
 REPLY = ReplyRecord(
     *("finished", "length", "It broke.", "Mend it.", (1, 2, 3)),
     *(((0, SamplingOptions()), (2, SamplingOptions(temperature=1.5, stop_texts=("a", "\ud800")))),),
@@ -151,7 +153,7 @@ def test_an_archive_of_all_comes_back(tmp_path) -> None:
     chats = [(replace(CHAT, title="same"), MESSAGES) for _ in range(3)]
     assert write_archive(path, chats, made_by="x") == 3
     report = Report()
-    assert list(read_file(path, report)) == chats
+    assert list(read_file(path, report, usual=USUAL)) == chats
     assert (report.chats, report.messages, report.problems) == (3, 15, [])
     assert [file.name for file in tmp_path.iterdir()] == ["all.zip"]
 
@@ -180,15 +182,17 @@ def test_one_damaged_entry_does_not_stop_the_others(tmp_path) -> None:
         archive.writestr("c.json", to_json(CHAT, MESSAGES[:1], made_by=""))
         archive.writestr("d.txt", "x")
     report = Report()
-    assert len(list(read_file(path, report))) == 2
+    assert len(list(read_file(path, report, usual=USUAL))) == 2
     (problem,) = report.problems
     assert "b.json" in problem
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TransferError):
-        list(read_file(path, Report()))
+        list(read_file(path, Report(), usual=USUAL))
     path.write_bytes(whole.replace(b"smoldesk-chat", b"smoldesk-cha!"))
-    list(read_file(path, Report()))  # checksums are wrong: told, not raised as something else
+    list(
+        read_file(path, Report(), usual=USUAL)
+    )  # checksums are wrong: told, not raised as something else
 
 
 def node(key, parent, role, parts, **message):
@@ -226,7 +230,7 @@ def read(tmp_path, document, name="conversations.json"):
     path = tmp_path / name
     path.write_text(json.dumps(document))
     report = Report()
-    return list(read_file(path, report)), report
+    return list(read_file(path, report, usual=USUAL)), report
 
 
 def test_chatgpt_comes_in_with_its_branches(tmp_path) -> None:
@@ -241,6 +245,10 @@ def test_chatgpt_comes_in_with_its_branches(tmp_path) -> None:
     assert report.left_out["images and other attachments"] == 1
     assert report.left_out["messages of tools"] == 1
     assert "1 chat with 4 messages came in." in report.sentences()
+    assert (
+        "Left out: images and other attachments (1), messages of tools (1)." in report.sentences()
+    )
+    assert chat.options == USUAL
 
 
 def test_chatgpts_zip_and_odd_conversations(tmp_path) -> None:
@@ -259,7 +267,7 @@ def test_chatgpts_zip_and_odd_conversations(tmp_path) -> None:
         archive.writestr("conversations.json", json.dumps(odd))
         archive.writestr("user.json", json.dumps({"mail": "x"}))
     report = Report()
-    chats = list(read_file(path, report))
+    chats = list(read_file(path, report, usual=USUAL))
     assert [chat.title for chat, _ in chats] == ["Trip", "Trip"]
     assert chats[1][0].created_at == 1.7e9
     assert len(report.problems) == 3
@@ -312,12 +320,12 @@ def test_another_file_is_refused_with_the_place_of_the_fault(tmp_path, text, wor
     path = tmp_path / "file.json"
     path.write_text(text)
     with pytest.raises(TransferError) as fault:
-        list(read_file(path, Report()))
+        list(read_file(path, Report(), usual=USUAL))
     assert words in str(fault.value)
     with pytest.raises(TransferError):
-        list(read_file(tmp_path, Report()))
+        list(read_file(tmp_path, Report(), usual=USUAL))
     with pytest.raises(TransferError):
-        list(read_file(tmp_path / "nothing", Report()))
+        list(read_file(tmp_path / "nothing", Report(), usual=USUAL))
 
 
 keys = st.sampled_from(["a", "b", "c", "d", "e", None, "nobody"])
