@@ -2,6 +2,8 @@
 
 import pytest
 from fake_engine import FakeEngine
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 from app.store.chats import ChatStore
 
@@ -61,6 +63,28 @@ def test_the_archive_opens_and_gives_back(smoldesk, dialog):
     press(dialog.archive, "Open")
     assert smoldesk.chat.conversation.chat.id == smoldesk.ids[1]
     assert not dialog.isVisible()
+
+
+def test_by_keys_alone_each_list_offers_what_can_be_done(smoldesk, dialog, wait_until):
+    smoldesk.backups.back_up()
+    wait_until(lambda: rows(dialog.backups))
+    for part in (dialog.archive, dialog.trash, dialog.backups):
+        assert not any(button.isEnabled() for button in part._needing)
+        part.list.clearFocus()
+        part.list.setFocus(Qt.FocusReason.TabFocusReason)
+        assert len(part.chosen()) == 1
+        assert all(button.isEnabled() for button in part._needing)
+    dialog.trash.list.setFocus(Qt.FocusReason.BacktabFocusReason)
+    QTest.keyClick(dialog.focusWidget(), Qt.Key.Key_Tab)
+    assert dialog.focusWidget().text() == "Restore"
+    QTest.keyClick(dialog.focusWidget(), Qt.Key.Key_Space)
+    assert rows(dialog.trash) == []
+    assert dialog.focusWidget().isVisible()  # not lost with what has gone
+
+
+def test_a_click_beside_the_rows_chooses_none(smoldesk, dialog):
+    dialog.trash.list.setFocus(Qt.FocusReason.MouseFocusReason)
+    assert dialog.trash.chosen() == []
 
 
 def test_the_trash_restores(smoldesk, dialog):

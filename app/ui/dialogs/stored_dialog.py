@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -133,13 +134,27 @@ class StoredDialog(Dialog):
         box.open()
 
 
+class _Rows(QListWidget):
+    """Gone to by key, it has a chosen row: in a list of one, no arrow key would choose it."""
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 - the name is Qt's
+        """Choose where one is."""
+        super().focusInEvent(event)
+        by_key = event.reason() in (
+            Qt.FocusReason.TabFocusReason,
+            Qt.FocusReason.BacktabFocusReason,
+        )
+        if by_key and self.count() and not self.selectedItems():
+            self.setCurrentRow(max(self.currentRow(), 0))
+
+
 class _List(QWidget):
     """A list, and below it what can be done with the chosen rows."""
 
     def __init__(self, name: str, nothing: str) -> None:
         super().__init__()
         self._needing: list[QPushButton] = []  # something to be chosen
-        self.list = QListWidget(objectName="storedList")
+        self.list = _Rows(objectName="storedList")
         self.list.setAccessibleName(name)
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.list.setUniformItemSizes(True)
