@@ -79,7 +79,8 @@ def test_by_keys_alone_each_list_offers_what_can_be_done(smoldesk, dialog, wait_
     assert dialog.focusWidget().text() == "Restore"
     QTest.keyClick(dialog.focusWidget(), Qt.Key.Key_Space)
     assert rows(dialog.trash) == []
-    assert dialog.focusWidget().isVisible()  # not lost with what has gone
+    assert dialog.focusWidget() is dialog.backups.list  # the next, as this one has gone
+    assert len(dialog.backups.chosen()) == 1
 
 
 def test_a_click_beside_the_rows_chooses_none(smoldesk, dialog):

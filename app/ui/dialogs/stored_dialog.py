@@ -117,13 +117,13 @@ class StoredDialog(Dialog):
     def _ask(self, ids: list[int]) -> None:
         """Only what is done for good is asked about."""
         words = self.tr("Delete this chat for ever?")
+        more = self.tr("This cannot be undone. It is deleted from the backups, too.")
         if len(ids) > 1:
             words = self.tr("Delete %1 chats for ever?").replace("%1", whole(len(ids)))
+            more = self.tr("This cannot be undone. They are deleted from the backups, too.")
         box = QMessageBox(QMessageBox.Icon.Warning, self.tr("Smoldesk"), words, parent=self)
         box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setInformativeText(
-            self.tr("This cannot be undone. They are deleted from the backups, too.")
-        )
+        box.setInformativeText(more)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         yes = box.addButton(self.tr("Delete for ever"), QMessageBox.ButtonRole.DestructiveRole)
         yes.clicked.connect(lambda: self.forget_requested.emit(ids))
@@ -135,16 +135,13 @@ class StoredDialog(Dialog):
 
 
 class _Rows(QListWidget):
-    """Gone to by key, it has a chosen row: in a list of one, no arrow key would choose it."""
+    """One is chosen as soon as the list has the focus: no arrow key chooses the only one."""
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 - the name is Qt's
         """Choose where one is."""
         super().focusInEvent(event)
-        by_key = event.reason() in (
-            Qt.FocusReason.TabFocusReason,
-            Qt.FocusReason.BacktabFocusReason,
-        )
-        if by_key and self.count() and not self.selectedItems():
+        by_mouse = event.reason() is Qt.FocusReason.MouseFocusReason
+        if not by_mouse and self.count() and not self.selectedItems():
             self.setCurrentRow(max(self.currentRow(), 0))
 
 
