@@ -30,7 +30,7 @@ FORMAT = "smoldesk-chat"
 FORMAT_VERSION = 1
 LARGEST = 512 * 2**20  # characters
 
-_STATUSES = frozenset(status.value for status in ReplyStatus)
+_STATUSES = [status.value for status in ReplyStatus]  # a list: anything may be looked for in it
 _COUNTS = ("prompt_tokens", "reused_tokens", "new_tokens", "left_out_messages")
 _TIMES = ("time_to_first_token", "tokens_per_second")
 

@@ -1,6 +1,8 @@
 """Chats out and in: our own JSON loses nothing, other programs' exports are survived."""
 
+import contextlib
 import json
+import math
 import zipfile
 from dataclasses import replace
 
@@ -275,22 +277,24 @@ def test_chatgpts_zip_and_odd_conversations(tmp_path) -> None:
     assert report.left_out["chats without a message"] == 2
 
 
+_HISTORY = {
+    "currentId": "3",
+    "messages": {
+        "1": {"id": "1", "parentId": None, "role": "user", "content": "Hello",
+              "timestamp": 1.7e9, "files": [{"name": "a.pdf"}]},
+        "2": {"id": "2", "parentId": "1", "role": "assistant", "content": "One", "model": "m1"},
+        "3": {"id": "3", "parentId": "1", "role": "assistant", "content": "Two",
+              "modelName": "M"},
+        "4": {"id": "4", "parentId": "3", "role": "user", "content": " "},
+    },
+}  # fmt: skip
+_TALK = {"title": "T", "history": _HISTORY, "messages": [], "system": "Be kind."}
+OPEN_WEBUI = [{"id": "x", "title": "Mine", "chat": _TALK, "created_at": 1.7e9, "updated_at": 1.8e9,
+         "pinned": True, "archived": False}]  # fmt: skip
+
+
 def test_open_webui_comes_in_with_its_branches(tmp_path) -> None:
-    history = {
-        "currentId": "3",
-        "messages": {
-            "1": {"id": "1", "parentId": None, "role": "user", "content": "Hello",
-                  "timestamp": 1.7e9, "files": [{"name": "a.pdf"}]},
-            "2": {"id": "2", "parentId": "1", "role": "assistant", "content": "One", "model": "m1"},
-            "3": {"id": "3", "parentId": "1", "role": "assistant", "content": "Two",
-                  "modelName": "M"},
-            "4": {"id": "4", "parentId": "3", "role": "user", "content": " "},
-        },
-    }  # fmt: skip
-    chat = {"title": "T", "history": history, "messages": [], "system": "Be kind."}
-    whole = {"id": "x", "title": "Mine", "chat": chat, "created_at": 1.7e9, "updated_at": 1.8e9,
-             "pinned": True, "archived": False}  # fmt: skip
-    ((read_chat, messages),), report = read(tmp_path, [whole], "chats.json")
+    ((read_chat, messages),), report = read(tmp_path, OPEN_WEBUI, "chats.json")
     assert (read_chat.title, read_chat.pinned, read_chat.updated_at) == ("Mine", True, 1.8e9)
     assert read_chat.system_prompt == "Be kind."
     assert [m.content for m in messages] == ["Hello\n\n[file: a.pdf]", "One", "Two"]
@@ -353,3 +357,33 @@ def test_every_text_arrives_once_under_its_nearest_ancestor(tree, current) -> No
     ids = [message.id for message in messages]
     assert all(m.parent_id is None or m.parent_id < m.id for m in messages)
     assert len(set(ids)) == len(ids)
+
+
+def places(document):
+    """Every place in it where a value is: what holds it, and its key or number."""
+    held = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in list(held):
+        yield document, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+JUNK = (None, True, 0, -1, 2**70, 1e308, math.inf, math.nan, "", "\0", "\ud800", "2024-01-01",
+        "x" * 500, [], [None], [[]], {}, {"a": 1})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "document", [json.loads(to_json(CHAT, MESSAGES, made_by="")), [BRANCHES], OPEN_WEBUI]
+)
+def test_whatever_stands_anywhere_comes_in_whole_or_is_told(tmp_path, document):
+    path = tmp_path / "damaged.json"
+    for held, key in list(places(document)):
+        sound = held[key]
+        for held[key] in JUNK:
+            path.write_text(json.dumps(document))
+            report = Report()
+            with contextlib.suppress(TransferError):  # and no other
+                for chat, messages in read_file(path, report, usual=USUAL):
+                    assert from_json(to_json(chat, messages, made_by="")) == (chat, messages)
+            assert report.sentences()
+        held[key] = sound
