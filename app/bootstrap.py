@@ -28,7 +28,7 @@ def open_engine(*args: Any, **options: Any) -> LoadedEngine:
 
 
 class SignalWatcher(QObject):
-    """Turns Ctrl+C and a request to end into a quiet end, on every system.
+    """Turns Ctrl+C, a request to end and the end of a terminal into a quiet end, on every system.
 
     Python runs its signal handlers between two steps of Python, which an idle window may not take
     for long; a byte on a socket wakes Qt up.
@@ -41,7 +41,7 @@ class SignalWatcher(QObject):
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
         signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ending():
             signal.signal(number, lambda *_: None)
         self._notifier = QSocketNotifier(self._receiver.fileno(), QSocketNotifier.Type.Read, self)
         self._notifier.activated.connect(self._on_signal)
@@ -55,10 +55,17 @@ class SignalWatcher(QObject):
         """Leave signals as the system has them: a second Ctrl+C ends the program at once."""
         self._notifier.setEnabled(False)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ending():
             signal.signal(number, signal.SIG_DFL)
         self._receiver.close()
         self._sender.close()
+
+
+def _ending() -> list[signal.Signals]:
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)  # ignored is what `nohup` wants it to be
+    return numbers
 
 
 def run(

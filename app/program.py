@@ -118,6 +118,7 @@ class Smoldesk(QObject):
         self.files = TransferKeeper()
         self.files.moveToThread(self.backing_up)
         self.transfer = TransferController(self.chats, self.files, parent=self)
+        app.commitDataRequest.connect(self.keep_all)
         app.setWindowIcon(window_icon())
         self.window = MainWindow()
         self.keys = KeyActions(self.window, self.chat, self.chats, self.preferences, self)
@@ -147,6 +148,14 @@ class Smoldesk(QObject):
         """Should the window not be drawn (a locked screen), the model is loaded all the same."""
         if self.model.state is ModelState.NONE:
             self.model.load()
+
+    @Slot()
+    def keep_all(self) -> None:
+        """Have all on the disk now: a desktop session that ends may not wait for a quiet end."""
+        self.preferences.save_pending()
+        self.chat.save()
+        self.recorder.save()
+        self.store.flush(PATIENCE / 1000)
 
     def end(self) -> bool:
         """Stop all that runs and keep all that was said.

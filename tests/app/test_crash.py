@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,22 @@ def start(folder: Path) -> subprocess.Popen:
         env={"QT_QPA_PLATFORM": "offscreen", "PATH": "", "HOME": str(folder)},
         cwd=FAKE.parent.parent.parent,
     )
+
+
+def test_when_the_desktop_ends_its_session_all_is_on_the_disk_at_once(
+    tmp_path, open_window, wait_until
+):
+    smoldesk = open_window(FakeEngine(reply_text="word " * 5000, per_token=0.005))
+    smoldesk.chat.submit("Tell me all")
+    wait_until(lambda: len(smoldesk.window.transcript.messages[-1].text) > 100)
+    smoldesk.window.composer.text.setPlainText("half a thought")
+    shown = smoldesk.window.transcript.messages[-1].text
+    smoldesk.keep_all()  # a session manager asks for it by `commitDataRequest`
+    with closing(sqlite3.connect(smoldesk.store._path)) as outside:
+        ((draft,),) = outside.execute("SELECT draft FROM chat")
+        ((text,),) = outside.execute("SELECT content FROM message WHERE role = 'assistant'")
+    assert draft == "half a thought"
+    assert text.startswith(shown)
 
 
 @pytest.mark.parametrize("seed", range(5))

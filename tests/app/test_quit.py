@@ -63,7 +63,7 @@ def ended(process: subprocess.Popen) -> tuple[int, str, float]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "close"])
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP", "close"])
 def test_quit(start, moment, how):
     arguments = MOMENTS[moment] + (["--close"] if how == "close" else [])
     process = start(str(FAKE), *arguments)
@@ -71,9 +71,23 @@ def test_quit(start, moment, how):
     if how != "close":
         process.send_signal(getattr(signal, how))
     code, errors, seconds = ended(process)
-    assert code == {"SIGINT": 130, "SIGTERM": 143, "close": 0}[how]
+    assert code == {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "close": 0}[how]
     assert errors == ""
     assert seconds < QUICKLY
+
+
+def test_without_a_terminal_is_what_nohup_asks_for(start):
+    nohup = (
+        "import signal, runpy, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+        "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    process = start("-c", nohup, str(FAKE), "--say-when", "window")
+    assert process.stdout.readline().strip() == "window"
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 143
 
 
 @pytest.mark.parametrize("after", [0.15, 0.6, 1.2])
